@@ -96,7 +96,7 @@ func Write(ctx context.Context, to io.Writer, from store.Archive, j *Journal, no
 		return nil
 	})
 	if err == nil && j != nil {
-		err = j.write(ctx, put)
+		counts[EntryRows], err = j.write(ctx, put)
 	}
 	if err == nil {
 		err = w.write(end{endLine, w.lines, hex.EncodeToString(w.sum.Sum(nil))})
@@ -435,7 +435,7 @@ func (l *loader) add(ctx context.Context, row store.Row) error {
 			return nil
 		}
 	case store.MerchantRows, store.EndpointRows, store.ObjectRows:
-	case journalRows, billingRows, sealRows, dayRows, chainRows, EntryRows:
+	case journalRows, billingRows, sealRows, dayRows, chainRows, frameRows:
 		l.hasJournal = true
 		return l.journal.check(row)
 	default:

@@ -20,7 +20,8 @@ const (
 	sealRows    = "journalSeal"
 	dayRows     = "journalDay"
 	chainRows   = "journalChain"
-	EntryRows   = "journalEntry" // under which [Counts] has the entries of the journal
+	frameRows   = "journalFrame"
+	EntryRows   = "journalEntry" // under which [Counts] has the entries of the journal; no row is of this kind
 )
 
 // A Journal is the journal that a backup copies, or into which the journal of a backup is restored. Its entries are
@@ -73,29 +74,29 @@ func (j *Journal) opensDays(ctx context.Context, archive journal.Archive) (bool,
 // errNoJournal refuses the journal of a backup where there is none.
 var errNoJournal = errors.New("has a journal, and the configuration has none (journal: off)")
 
-// write calls put with each row of the journal.
-func (j *Journal) write(ctx context.Context, put func(store.Row) error) (err error) {
+// write calls put with each row of the journal, and returns how many entries they have.
+func (j *Journal) write(ctx context.Context, put func(store.Row) error) (entries int, err error) {
 	st, err := j.Open(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	archive, ok := st.(journal.Archive)
 	if !ok {
-		return errors.New("this kind of journal cannot be backed up")
+		return 0, errors.New("this kind of journal cannot be backed up")
 	}
 	opens, err := j.opensDays(ctx, archive)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	first := store.NewRow(journalRows)
 	if opens { // else the keys are those of another journal, and the right ones are not refused later
 		first.Text["cardKeys"] = strings.Join(j.Keys.CardKeys(), " ")
 	}
 	if err := put(first); err != nil {
-		return err
+		return 0, err
 	}
-	return archive.Visit(ctx, journal.Visitor{
+	err = archive.Visit(ctx, journal.Visitor{
 		Billing: func(c journal.ArchivedBilling) error {
 			row := store.NewRow(billingRows)
 			row.Text["month"], row.Text["merchant"], row.Text["api"], row.Text["kind"] = c.Month, c.Merchant, c.API, c.Kind
@@ -121,25 +122,18 @@ func (j *Journal) write(ctx context.Context, put func(store.Row) error) (err err
 			row.Text["chain"], row.Text["day"], row.Number["seq"], row.Bytes["link"] = c.Chain, c.Day, c.Seq, c.Link
 			return put(row)
 		},
-		Entry: func(e journal.ArchivedEntry) error {
-			row := store.NewRow(EntryRows)
-			row.Text["id"], row.Text["kind"], row.Text["merchant"] = e.ID, e.Kind, e.Merchant
-			row.Number["made"], row.Number["seq"] = e.Made, e.Seq
-			row.Bytes["digest"], row.Bytes["link"], row.Bytes["mac"] = e.Digest, e.Link, e.MAC
-			putBytes(row, "card", e.Card)
-			putBytes(row, "salt", e.Salt)
-			putBytes(row, "body", e.Body)
-			putBytes(row, "messages", e.Messages)
+		Frame: func(f journal.ArchivedFrame) error {
+			entries += int(f.Last - f.First + 1)
+			row := store.NewRow(frameRows)
+			row.Number["first"], row.Number["last"] = f.First, f.Last
+			row.Bytes["digests"], row.Bytes["link"], row.Bytes["mac"], row.Bytes["body"] = f.Digests, f.Link, f.MAC, f.Body
+			if f.Messages != nil {
+				row.Bytes["messages"] = f.Messages
+			}
 			return put(row)
 		},
 	})
-}
-
-// putBytes gives a row a value, unless there is none.
-func putBytes(row store.Row, name string, value []byte) {
-	if value != nil {
-		row.Bytes[name] = value
-	}
+	return entries, err
 }
 
 // check says whether the journal can take a row of the journal of a backup.
@@ -211,11 +205,10 @@ func addTo(ctx context.Context, to *journal.Restorer, row store.Row) error {
 		return to.BeginChain(ctx, journal.ArchivedChain{
 			Chain: row.Text["chain"], Day: row.Text["day"], Seq: row.Number["seq"], Link: row.Bytes["link"],
 		})
-	case EntryRows:
-		return to.AddEntry(ctx, journal.ArchivedEntry{
-			Made: row.Number["made"], ID: row.Text["id"], Kind: row.Text["kind"], Merchant: row.Text["merchant"],
-			Seq: row.Number["seq"], Card: row.Bytes["card"], Salt: row.Bytes["salt"], Digest: row.Bytes["digest"],
-			Link: row.Bytes["link"], MAC: row.Bytes["mac"], Body: row.Bytes["body"], Messages: row.Bytes["messages"],
+	case frameRows:
+		return to.AddFrame(ctx, journal.ArchivedFrame{
+			First: row.Number["first"], Last: row.Number["last"], Digests: row.Bytes["digests"], Link: row.Bytes["link"],
+			MAC: row.Bytes["mac"], Body: row.Bytes["body"], Messages: row.Bytes["messages"],
 		})
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,15 +23,13 @@ type ArchivedChain struct {
 	Link       []byte
 }
 
-// An ArchivedEntry is an entry as a store has it: Body and Messages are sealed under the key of its day. An entry that
-// was erased has neither Body nor Salt, and one has no Messages when it had none, or when their time is over.
-type ArchivedEntry struct {
-	Made                     int64 // milliseconds since 1970
-	ID, Kind, Merchant       string
-	Seq                      int64
-	Card, Salt, Digest, Link []byte
-	MAC                      []byte // of Link
-	Body, Messages           []byte
+// An ArchivedFrame are entries of a chain that follow each other, as a store has them: Body and Messages are sealed
+// under the key of their day. There are no Messages when no entry has any, or when their time is over.
+type ArchivedFrame struct {
+	First, Last    int64  // the numbers of the entries in the chain
+	Digests        []byte // of the entries, one behind the other
+	Link, MAC      []byte // of the last entry
+	Body, Messages []byte
 }
 
 // An ArchivedBilling is a counter of records that have gone. All records of before Until, milliseconds since 1970, are
@@ -43,13 +40,13 @@ type ArchivedBilling struct {
 }
 
 // A Visitor is told what a journal has: first its counters of what has gone and its seals, then all days of a part of
-// it, then each chain with its entries behind it.
+// it, then each chain with its frames behind it.
 type Visitor struct {
 	Billing func(ArchivedBilling) error
 	Seal    func(Seal) error
 	Day     func(ArchivedDay) error
 	Chain   func(ArchivedChain) error
-	Entry   func(ArchivedEntry) error
+	Frame   func(ArchivedFrame) error
 }
 
 // An Archive is a store whose rows a backup can hold. Both kinds of stores are one.
@@ -136,38 +133,23 @@ func (db *database) visit(ctx context.Context, v Visitor) error {
 		if err := v.Chain(chain); err != nil {
 			return err
 		}
-		if err := db.visitEntries(ctx, &chain, v.Entry); err != nil {
+		if err := db.visitFrames(ctx, &chain, v.Frame); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// visitEntries calls do with each entry of a chain, as far as it had come.
-func (db *database) visitEntries(ctx context.Context, c *ArchivedChain, do func(ArchivedEntry) error) error {
+// visitFrames calls do with each frame of a chain, as far as it had come.
+func (db *database) visitFrames(ctx context.Context, c *ArchivedChain, do func(ArchivedFrame) error) error {
 	day, err := time.Parse(time.DateOnly, c.Day)
 	if err != nil {
 		return err
 	}
-	begin, end := spanOfDay(day)
-	rows, err := db.QueryContext(ctx, db.query(`SELECT made, id, kind, merchant, seq, card, salt, digest, link, mac, body,
-		(SELECT m.body FROM journal_messages m WHERE m.id = e.id AND m.kind = e.kind AND m.made = e.made) FROM journal_entries e
-		WHERE chain = ? AND seq <= ? AND made >= ? AND made < ? ORDER BY seq`), c.Chain, c.Seq, begin, end)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var e ArchivedEntry
-		if err := rows.Scan(&e.Made, &e.ID, &e.Kind, &e.Merchant, &e.Seq, &e.Card, &e.Salt, &e.Digest, &e.Link, &e.MAC,
-			&e.Body, &e.Messages); err != nil {
-			return err
-		}
-		if err := do(e); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	begin, _ := spanOfDay(day)
+	return db.eachFrame(ctx, db, frameMessages, func(f *frame) error {
+		return do(ArchivedFrame{f.first, f.last, f.digests, f.link, f.mac, f.body, f.messages})
+	}, `chain = ? AND made = ? AND last <= ?`, c.Chain, begin, c.Seq)
 }
 
 // CardKeys returns the names of the keys of card hashes, the newest first.
@@ -204,8 +186,7 @@ type Restorer struct {
 	seals   []Seal
 	chain   ArchivedChain
 	head    *ChainCheck
-	rows    [][]any
-	texts   [][]any // rows of messages
+	frames  []openFrame
 	entries []Entry
 	added   int
 }
@@ -304,65 +285,63 @@ func (r *Restorer) BeginChain(ctx context.Context, c ArchivedChain) error {
 	return nil
 }
 
-// AddEntry adds the next entry of the chain.
-func (r *Restorer) AddEntry(ctx context.Context, e ArchivedEntry) error {
-	if err := r.head.Next(&ExportedEntry{
-		Chain: r.chain.Chain, Seq: e.Seq, Digest: e.Digest, Link: e.Link, MAC: e.MAC, IsBare: true,
-	}); err != nil {
-		return err
-	}
-	var packed []byte
-	if e.Body != nil {
-		key := r.dayKeys[r.chain.Day]
-		if key == nil {
-			return fmt.Errorf("the key of the day %s is missing", r.chain.Day)
-		}
-		var err error
-		if packed, err = openSealed(key, e.Body, e.ID+" "+e.Kind); err != nil {
+// An openFrame is a frame that was opened.
+type openFrame struct {
+	frame
+	items           []frameItem
+	texts, messages []byte // items and messages as they were sealed; no messages if there are none
+}
+
+// AddFrame adds the next frame of the chain.
+func (r *Restorer) AddFrame(ctx context.Context, a ArchivedFrame) error {
+	f := openFrame{frame: frame{
+		chain: r.chain.Chain, first: a.First, last: a.Last, digests: a.Digests, link: a.Link, mac: a.MAC,
+	}}
+	for _, e := range f.links(r.head.Link) {
+		if err := r.head.Next(&e); err != nil {
 			return err
 		}
-		content, err := unpack(packed)
+	}
+	key := r.dayKeys[r.chain.Day]
+	if key == nil {
+		return fmt.Errorf("the key of the day %s is missing", r.chain.Day)
+	}
+	var err error
+	if f.texts, err = openPackedUnder(key, f.name(), a.Body); err != nil {
+		return err
+	}
+	if f.items, err = itemsOf(&f.frame, f.texts); err != nil {
+		return err
+	}
+	messages := make([][]byte, len(f.items))
+	if a.Messages != nil {
+		if f.messages, err = openPackedUnder(key, f.name()+"journal_messages", a.Messages); err != nil {
+			return err
+		}
+		if messages, err = textsOf(&f.frame, f.messages); err != nil {
+			return err
+		}
+	}
+	for i := range f.items {
+		if f.items[i].isErased() {
+			continue
+		}
+		e, err := f.items[i].entry()
+		if err == nil {
+			err = putMessages(e.Steps, messages[i])
+		}
 		if err != nil {
 			return err
 		}
-		entry := Entry{CardHash: e.Card}
-		if err := json.Unmarshal(content, &entry); err != nil {
-			return err
-		}
-		if e.Messages != nil {
-			packed, err := openSealed(key, e.Messages, messagesName(e.ID, e.Kind))
-			if err != nil {
-				return err
-			}
-			text, err := unpack(packed)
-			if err != nil {
-				return err
-			}
-			if err := putMessages(entry.Steps, text); err != nil {
-				return err
-			}
-			r.texts = append(r.texts, []any{e.Made, e.ID, e.Kind, packed})
-		}
-		r.entries = append(r.entries, entry)
+		r.entries = append(r.entries, e)
 	}
 	if r.isEmpty {
-		r.rows = append(r.rows, []any{
-			e.Made, e.ID, e.Kind, r.chain.Day, r.chain.Chain, e.Seq, e.Merchant, orNull(e.Card), orNull(e.Salt), e.Digest,
-			e.Link, e.MAC, orNull(packed),
-		})
+		r.frames = append(r.frames, f)
 	}
-	if max(len(r.rows), len(r.entries)) < restoreBatch {
+	if max(len(r.entries), len(r.frames)) < restoreBatch {
 		return nil
 	}
 	return r.flush(ctx)
-}
-
-// orNull returns bytes, or NULL for nil.
-func orNull(b []byte) any {
-	if b == nil {
-		return nil
-	}
-	return b
 }
 
 // endChain writes what is left of a chain.
@@ -378,7 +357,7 @@ func (r *Restorer) endChain(ctx context.Context) error {
 
 // flush writes what has come of the chain.
 func (r *Restorer) flush(ctx context.Context) error {
-	defer func() { r.rows, r.texts, r.entries = nil, nil, nil }()
+	defer func() { r.frames, r.entries = nil, nil }()
 	if !r.isEmpty {
 		if len(r.entries) == 0 {
 			return nil
@@ -391,10 +370,27 @@ func (r *Restorer) flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := db.restore(ctx, &r.chain, r.head.ChainEnd, r.rows, r.texts, r.entries); err != nil {
+	if err := db.restore(ctx, &r.chain, r.head.ChainEnd, r.frames, r.entries); err != nil {
 		return err
 	}
 	r.added += len(r.entries)
+	return nil
+}
+
+// addPlaces adds the places of the entries of a frame. Those of erased ones keep others of the same id away.
+func (f *openFrame) addPlaces(to *framesToWrite) error {
+	for i := range f.items {
+		item := &f.items[i]
+		made, gone := f.made, int64(1)
+		if !item.isErased() {
+			e, err := item.entry()
+			if err != nil {
+				return err
+			}
+			made, gone = e.Record.Created.UnixMilli(), 0
+		}
+		to.places = append(to.places, []any{made, item.id, item.kind, f.n, int64(i), gone})
+	}
 	return nil
 }
 
@@ -404,9 +400,8 @@ func (r *Restorer) Close(ctx context.Context) (added int, err error) {
 	return r.added, err
 }
 
-// restore adds rows of a chain and of its messages, whose bodies are packed and not sealed, and the
-// records of its entries.
-func (db *database) restore(ctx context.Context, c *ArchivedChain, end ChainEnd, rows, texts [][]any,
+// restore adds frames of a chain, and the records of their entries.
+func (db *database) restore(ctx context.Context, c *ArchivedChain, end ChainEnd, frames []openFrame,
 	entries []Entry) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -419,19 +414,19 @@ func (db *database) restore(ctx context.Context, c *ArchivedChain, end ChainEnd,
 			return err
 		}
 	}
-	key, err := db.dayKey(ctx, c.Day, true)
-	if err != nil {
+	if _, err := db.dayKey(ctx, c.Day, true); err != nil {
 		return err
 	}
-	for _, row := range rows {
-		if packed, _ := row[len(row)-1].([]byte); packed != nil {
-			if row[len(row)-1], err = seal(key, packed, row[1].(string)+" "+row[2].(string)); err != nil {
-				return err
-			}
+	var rows framesToWrite
+	for i := range frames {
+		f := &frames[i]
+		f.made, f.n = day.UnixMilli(), db.nextFrame()
+		messages := f.messages
+		f.messages = nil
+		if err := db.addSealed(&rows, &f.frame, f.texts, messages, nil); err != nil {
+			return err
 		}
-	}
-	for _, row := range texts {
-		if row[3], err = seal(key, row[3].([]byte), messagesName(row[1].(string), row[2].(string))); err != nil {
+		if err := f.addPlaces(&rows); err != nil {
 			return err
 		}
 	}
@@ -445,10 +440,7 @@ func (db *database) restore(ctx context.Context, c *ArchivedChain, end ChainEnd,
 		return err
 	}
 	defer tx.Rollback() // nothing after a commit
-	if err := db.insert(ctx, conn, "journal_entries", columns, rows); err != nil {
-		return err
-	}
-	if err := db.insert(ctx, conn, "journal_messages", besideColumns, texts); err != nil {
+	if err := db.insertFrames(ctx, conn, &rows); err != nil {
 		return err
 	}
 	records, err := recordsOf(entries)

@@ -71,9 +71,9 @@ func (c *BillingCount) names() []string {
 	return []string{c.Month, c.Merchant, c.API, c.DeviceChannel, c.MessageCategory, c.Kind}
 }
 
-// addLive adds the authentications whose entries fit a condition, of the days from one until before another.
-func (b billing) addLive(ctx context.Context, db *database, tx *sql.Tx, from, to int64, condition string,
-	args ...any) error {
+// addLive adds the authentications whose entries are wanted, of the days from one until before another.
+func (b billing) addLive(ctx context.Context, db *database, tx *sql.Tx, from, to int64,
+	isWanted func(*frameItem) bool) error {
 	days, err := readRows(ctx, tx, func(day *string) []any { return []any{day} }, db.query(`SELECT day FROM journal_keys
 		WHERE day >= ? AND day <= ? ORDER BY day`), dayOf(time.UnixMilli(from)), dayOf(time.UnixMilli(to-1)))
 	if err != nil {
@@ -85,19 +85,24 @@ func (b billing) addLive(ctx context.Context, db *database, tx *sql.Tx, from, to
 			return err
 		}
 		begin, end := spanOfDay(at)
-		newest, err := db.readNewest(ctx, tx, max(begin, from), min(end, to), condition, args...)
+		newest, err := db.readNewest(ctx, tx, begin, end, isWanted)
 		if err != nil {
 			return err
 		}
-		for _, e := range newest {
-			b[BillingCount{
-				Month: e.Record.Created.UTC().Format(monthForm), Merchant: e.Record.Merchant, API: e.Record.API,
-				DeviceChannel: e.Record.DeviceChannel, MessageCategory: e.Record.MessageCategory,
-				Kind: billedKind(e.Kind, &e.Record),
-			}]++
-		}
+		b.addNewest(newest)
 	}
 	return nil
+}
+
+// addNewest adds authentications by their newest entries.
+func (b billing) addNewest(newest map[string]newestEntry) {
+	for _, e := range newest {
+		b[BillingCount{
+			Month: e.Record.Created.UTC().Format(monthForm), Merchant: e.Record.Merchant, API: e.Record.API,
+			DeviceChannel: e.Record.DeviceChannel, MessageCategory: e.Record.MessageCategory,
+			Kind: billedKind(e.Kind, &e.Record),
+		}]++
+	}
 }
 
 // A bookedCounters is what journal_billing and journal_billed have.
@@ -192,20 +197,6 @@ func (db *database) billedUntil(ctx context.Context, tx *sql.Tx) (until int64, e
 	return until, err
 }
 
-// bookErased books the authentications whose records fit a condition, and which are about to be erased.
-func (db *database) bookErased(ctx context.Context, tx *sql.Tx, condition string, args []any) error {
-	until, err := db.billedUntil(ctx, tx)
-	if err != nil {
-		return err
-	}
-	counts := billing{}
-	if err := counts.addLive(ctx, db, tx, until, endOfTime, ofEntries(condition),
-		slices.Concat(args, args)...); err != nil {
-		return err
-	}
-	return db.book(ctx, tx, counts, 0)
-}
-
 // endOfTime is behind all entries, in milliseconds since 1970.
 var endOfTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC).UnixMilli()
 
@@ -218,11 +209,8 @@ func (db *database) bookedBilling(ctx context.Context) (billing, int64, error) {
 // billing returns the counters of a query that the database has, and billedUntil, as of one moment.
 func (db *database) billing(ctx context.Context, q BillingQuery) (billing, int64, error) {
 	return db.readBilling(ctx, q, func(tx *sql.Tx, until int64, counts billing) error {
-		condition, args := `1 = 1`, []any{}
-		if q.Merchant != "" {
-			condition, args = `merchant = ?`, []any{q.Merchant}
-		}
-		return counts.addLive(ctx, db, tx, max(until, q.From.UnixMilli()), q.To.UnixMilli(), condition, args...)
+		isWanted := func(i *frameItem) bool { return q.Merchant == "" || i.merchant == q.Merchant }
+		return counts.addLive(ctx, db, tx, max(until, q.From.UnixMilli()), q.To.UnixMilli(), isWanted)
 	})
 }
 

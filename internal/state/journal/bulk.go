@@ -23,7 +23,7 @@ func (s *tableStore) dropIndexes(ctx context.Context) error {
 	return s.locked(ctx, func(conn *sql.Conn) error {
 		names, err := readRows(ctx, conn, func(name *string) []any { return []any{name} },
 			`SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-			WHERE i.indrelid IN (to_regclass('journal_entries'), to_regclass('journal_records')) AND NOT i.indisprimary`)
+			WHERE i.indrelid IN (to_regclass('journal_frames'), to_regclass('journal_records')) AND NOT i.indisprimary`)
 		if err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (s *tableStore) makeIndexes(ctx context.Context) error {
 		}
 		err := makeTables(ctx, conn)
 		if err == nil {
-			_, err = conn.ExecContext(ctx, `ANALYZE journal_records, journal_entries`)
+			_, err = conn.ExecContext(ctx, `ANALYZE journal_records, journal_places`)
 		}
 		_, reset := conn.ExecContext(context.WithoutCancel(ctx), `RESET maintenance_work_mem`)
 		return errors.Join(err, reset)

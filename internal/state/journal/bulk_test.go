@@ -21,7 +21,7 @@ func indexesAt(t *testing.T, url string) []string {
 	}
 	defer conn.Close(t.Context())
 	rows, err := conn.Query(t.Context(), `SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema()
-		AND tablename IN ('journal_records', 'journal_entries', 'journal_messages') ORDER BY indexdef`)
+		AND tablename IN ('journal_records', 'journal_frames', 'journal_places', 'journal_messages') ORDER BY indexdef`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,9 @@ package journal
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
-	"slices"
+	"fmt"
 	"time"
 )
 
@@ -15,10 +16,9 @@ const (
 	lockForErase = `SELECT pg_advisory_xact_lock(77333, hashtext(current_schema()))`
 )
 
-// erase removes what belongs to a card or a merchant, behind a signed tombstone that names each entry.
+// erase removes what belongs to a card or a merchant, behind signed tombstones that name each entry.
 func (db *database) erase(ctx context.Context, q Query) (authentications, records int, err error) {
 	condition, args := db.where(Query{Card: q.Card, Merchant: q.Merchant})
-	twice := slices.Concat(args, args)
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, 0, err
@@ -29,47 +29,133 @@ func (db *database) erase(ctx context.Context, q Query) (authentications, record
 			return 0, 0, err
 		}
 	}
-	changed := func(statement string, args []any) (int, error) {
-		result, err := tx.ExecContext(ctx, db.query(statement), args...)
-		if err != nil {
-			return 0, err
-		}
-		n, err := result.RowsAffected()
-		return int(n), err
-	}
-	// The counters come first, for they are made of the content that goes.
-	if err := db.bookErased(ctx, tx, condition, args); err != nil {
+	until, err := db.billedUntil(ctx, tx)
+	if err != nil {
 		return 0, 0, err
 	}
-	for _, table := range besideTables {
-		if _, err := changed(`DELETE FROM `+table+` WHERE id IN (SELECT id FROM journal_entries WHERE `+condition+`)
-			OR id IN (SELECT id FROM journal_records WHERE `+condition+`)`, twice); err != nil {
+	days, err := readNumbers(ctx, tx, db.query(fmt.Sprintf(`SELECT DISTINCT made / %d FROM journal_records WHERE %s ORDER BY 1`,
+		dayLen, condition)), args...)
+	if err != nil {
+		return 0, 0, err
+	}
+	counts := billing{}
+	for _, day := range days {
+		newest, n, err := db.eraseDay(ctx, tx, day*dayLen, condition, args,
+			statement{kind: ErasureSeal, at: time.Now(), by: cmp.Or(q.By, nodeName())})
+		if err != nil {
 			return 0, 0, err
 		}
+		if records += n; day*dayLen >= until {
+			counts.addNewest(newest)
+		}
 	}
-	whole := ` WHERE body IS NOT NULL AND ` + ofEntries(condition)
-	tombstone := statement{kind: ErasureSeal, at: time.Now(), by: cmp.Or(q.By, nodeName())}
-	if err := db.sealErasure(ctx, tx, tombstone, `SELECT chain, seq FROM journal_entries`+whole+` ORDER BY chain, seq`,
-		twice); err != nil {
-		return 0, 0, err
-	}
-	if records, err = changed(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = ''`+whole,
-		twice); err != nil {
+	if err := db.book(ctx, tx, counts, 0); err != nil {
 		return 0, 0, err
 	}
 	if err := db.forgetRollups(ctx, tx, condition, args); err != nil {
 		return 0, 0, err
 	}
-	if authentications, err = changed(`DELETE FROM journal_records WHERE `+condition, args); err != nil {
+	result, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_records WHERE `+condition), args...)
+	if err != nil {
 		return 0, 0, err
 	}
-	return authentications, records, tx.Commit()
+	n, err := result.RowsAffected()
+	if err != nil {
+		return 0, 0, err
+	}
+	return int(n), records, tx.Commit()
 }
 
-// ofEntries returns the condition of the entries of records that fit a condition, whose arguments it takes twice.
-// Moments are found by the id of their record, for they need not have the card.
-func ofEntries(condition string) string {
-	return `(` + condition + ` OR id IN (SELECT id FROM journal_records WHERE ` + condition + `))`
+// eraseDay blanks the entries of the records of a day that fit a condition, and what stands beside them. It returns the
+// newest entry of each record as it was, and how many entries there were.
+func (db *database) eraseDay(ctx context.Context, tx *sql.Tx, begin int64, condition string, args []any,
+	tombstone statement) (newest map[string]newestEntry, records int, err error) {
+	ofRecords := `made >= ? AND made < ? AND id IN (SELECT id FROM journal_records WHERE made >= ? AND made < ? AND ` +
+		condition + `)`
+	all := append([]any{begin, begin + dayLen, begin, begin + dayLen}, args...)
+	places, err := db.readPlaces(ctx, tx, ofRecords, all...)
+	if err != nil {
+		return nil, 0, err
+	}
+	newest = map[string]newestEntry{}
+	n := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, e newestEntry) { newest[item.id] = e }}
+	var erased []chainPlace
+	if err := db.eachFrameOf(ctx, tx, wholeFrames, places, func(f *frame, places []place) error {
+		for _, p := range places {
+			erased = append(erased, chainPlace{f.chain, f.first + p.at})
+		}
+		return db.blank(ctx, tx, f, places, &n)
+	}); err != nil {
+		return nil, 0, err
+	}
+	if err := db.sealErasure(ctx, tx, tombstone, erased); err != nil {
+		return nil, 0, err
+	}
+	_, err = tx.ExecContext(ctx, db.query(`UPDATE journal_places SET gone = 1 WHERE `+ofRecords), all...)
+	return newest, len(erased), err
+}
+
+// blank removes the content of entries of a frame, and what stands beside them. Their ids and kinds stay.
+func (db *database) blank(ctx context.Context, tx *sql.Tx, f *frame, places []place, newest *newestEntries) error {
+	items, err := db.openItems(ctx, f)
+	for _, p := range places {
+		var item *frameItem
+		if err == nil {
+			item, err = itemAt(items, p)
+		}
+		if err == nil && item != nil {
+			err = newest.add(item)
+			*item = frameItem{id: item.id, kind: item.kind}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("entries from %d on of the chain %s: %w", f.first, f.chain, err)
+	}
+	var text []byte
+	for i := range items {
+		text = items[i].append(text)
+	}
+	if err := db.replaceSealed(ctx, tx, f, "", text); err != nil {
+		return err
+	}
+	for table, body := range map[string][]byte{"journal_messages": f.messages, "journal_personal": f.personal} {
+		if body == nil {
+			continue
+		}
+		texts, err := db.openTexts(ctx, f, table, body)
+		if err != nil {
+			return fmt.Errorf("what stands beside entries from %d on of the chain %s: %w", f.first, f.chain, err)
+		}
+		for _, p := range places {
+			texts[p.at] = nil
+		}
+		var text []byte
+		isAny := false
+		for _, t := range texts {
+			text, isAny = appendText(text, t), isAny || t != nil
+		}
+		if !isAny {
+			text = nil
+		}
+		if err := db.replaceSealed(ctx, tx, f, table, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaceSealed replaces a frame, or what a table has beside it, which goes without a text.
+func (db *database) replaceSealed(ctx context.Context, tx *sql.Tx, f *frame, table string, text []byte) error {
+	if text == nil {
+		_, err := tx.ExecContext(ctx, db.query(`DELETE FROM `+table+` WHERE frame = ? AND made = ?`), f.n, f.made)
+		return err
+	}
+	body, err := db.sealPacked(f, table, text)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, db.query(`UPDATE `+cmp.Or(table, "journal_frames")+` SET body = ? WHERE frame = ? AND made = ?`),
+			body, f.n, f.made)
+	}
+	return err
 }
 
 // errLogInUse says that the log of a file of SQLite still has what was erased.

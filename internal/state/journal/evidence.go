@@ -187,7 +187,7 @@ func (e *evidence) check(ctx context.Context, c tableChain, isBare bool) error {
 	follow := e.keys.NewChainCheck(after)
 	follow.isErased = func(seq int64) bool { return e.known.isErased(c.Chain, seq) }
 	if db != nil {
-		err = db.exportChain(ctx, c.Chain, c.day, after.Seq, c.Seq, isBare, func(entry ExportedEntry) error {
+		err = db.exportChain(ctx, after, c.day, c.Seq, isBare, func(entry ExportedEntry) error {
 			if err := follow.Next(&entry); err != nil {
 				return err
 			}

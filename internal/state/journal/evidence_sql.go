@@ -1,11 +1,13 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -103,17 +105,16 @@ func (db *database) closeChains(ctx context.Context, day string) error {
 // sealLen is how many spans of entries one tombstone names at most.
 const sealLen = 10_000
 
+// A chainPlace is the number of an entry in a chain.
+type chainPlace struct {
+	chain string
+	seq   int64
+}
+
 // sealErasure makes the tombstones of entries that are about to lose their content, in the transaction that erases them
-// where seals are in the same database. Rows select their chains and numbers.
-func (db *database) sealErasure(ctx context.Context, tx *sql.Tx, s statement, rows string, args []any) error {
-	type row struct {
-		chain string
-		seq   int64
-	}
-	all, err := readRows(ctx, tx, func(r *row) []any { return []any{&r.chain, &r.seq} }, db.query(rows), args...)
-	if err != nil {
-		return err
-	}
+// where seals are in the same database.
+func (db *database) sealErasure(ctx context.Context, tx *sql.Tx, s statement, all []chainPlace) error {
+	slices.SortFunc(all, func(a, b chainPlace) int { return cmp.Or(strings.Compare(a.chain, b.chain), cmp.Compare(a.seq, b.seq)) })
 	for len(all) > 0 {
 		s.erased, s.count = map[string][]erasedSpan{}, 0
 		spans := 0

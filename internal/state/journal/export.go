@@ -26,7 +26,7 @@ type ExportedEntry struct {
 	Chain     string
 	Seq       int64
 	Link      []byte
-	MAC       []byte // of Link
+	MAC       []byte // of Link; that of an entry with IsInside is nil
 	Digest    []byte
 	Salt      []byte
 	Content   []byte // JSON of an [Entry], or of an entry of the audit trail
@@ -37,6 +37,7 @@ type ExportedEntry struct {
 	IsLeftOut bool  // the query does not want the content
 	IsDamaged bool  // the content does not open
 	IsBare    bool  // the content was not read
+	IsInside  bool  // the MAC of a later entry, which comes next or soon, says that this link is as it was written
 }
 
 // An Exporter has chained entries: a [Store], or the audit trail.
@@ -71,7 +72,7 @@ func (db *database) export(ctx context.Context, q Query, line func(ExportedEntry
 		return err
 	}
 	for _, c := range all {
-		if err := db.exportChain(ctx, c.Chain, c.day, 0, c.Seq, false, line); err != nil {
+		if err := db.exportChain(ctx, ChainEnd{Chain: c.Chain}, c.day, c.Seq, false, line); err != nil {
 			return err
 		}
 	}
@@ -80,52 +81,6 @@ func (db *database) export(ctx context.Context, q Query, line func(ExportedEntry
 
 // lastDay is behind all days of a journal.
 const lastDay = "9999-12-31"
-
-// exportChain calls line for each entry of a chain between two numbers. Bare ones have no content.
-func (db *database) exportChain(ctx context.Context, chain, day string, after, until int64, isBare bool,
-	line func(ExportedEntry) error) error {
-	at, err := time.Parse(time.DateOnly, day)
-	if err != nil {
-		return err
-	}
-	begin, end := spanOfDay(at)
-	columns := `body, (SELECT m.body FROM journal_messages m WHERE m.id = e.id AND m.kind = e.kind AND m.made = e.made)`
-	if isBare {
-		columns = `NULL, NULL`
-	}
-	rows, err := db.QueryContext(ctx,
-		db.query(`SELECT id, kind, seq, merchant, card, salt, digest, link, mac, `+columns+` FROM journal_entries e
-		WHERE chain = ? AND made >= ? AND made < ? AND seq > ? AND seq <= ? ORDER BY seq`), chain, begin, end, after, until)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id, kind string
-		var body, messages []byte
-		e := ExportedEntry{Chain: chain, IsBare: isBare}
-		if err := rows.Scan(&id, &kind, &e.Seq, &e.Merchant, &e.CardHash, &e.Salt, &e.Digest, &e.Link, &e.MAC, &body,
-			&messages); err != nil {
-			return err
-		}
-		if messages != nil {
-			e.Messages, err = db.openNamed(ctx, day, messagesName(id, kind), messages)
-		}
-		if body != nil && err == nil {
-			e.Content, err = db.open(ctx, day, id, kind, body)
-		}
-		if errors.Is(err, errSealed) {
-			e.IsDamaged, e.Content, e.Messages, err = true, nil, nil, nil
-		}
-		if err == nil {
-			err = line(e)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
 
 func (s *fileStore) Export(ctx context.Context, q Query, line func(ExportedEntry) error) error {
 	q.From = s.from(q.From)

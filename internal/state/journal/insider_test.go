@@ -20,7 +20,7 @@ type insider struct {
 
 // insiderTables are the tables that an insider copies.
 var insiderTables = []string{
-	"journal_entries", "journal_records", "journal_messages", "journal_billing", "journal_billed", "journal_chains", "journal_seals",
+	"journal_frames", "journal_places", "journal_records", "journal_messages", "journal_billing", "journal_billed", "journal_chains", "journal_seals",
 	"journal_rollups", "journal_days", "journal_dirty",
 }
 
@@ -109,41 +109,45 @@ func (i *insider) restoreTables(tables ...string) {
 	}
 }
 
-// chainAgain links the entries of a chain again by SHA-256, which needs no key.
+// chainAgain links the frames of a chain again by SHA-256, which needs no key.
 func (i *insider) chainAgain(day string) {
 	i.t.Helper()
 	for _, db := range i.all {
-		rows, err := db.QueryContext(i.t.Context(), `SELECT chain, seq, digest FROM journal_entries WHERE day = '`+day+`' ORDER BY chain, seq`)
+		rows, err := db.QueryContext(i.t.Context(), `SELECT frame, chain, digests FROM journal_frames
+			WHERE chain LIKE '`+day+`%' ORDER BY chain, first`)
 		if err != nil {
 			i.t.Fatal(err)
 		}
-		type entry struct {
-			chain  string
-			seq    int64
-			digest []byte
+		type frame struct {
+			n       int64
+			chain   string
+			digests []byte
 		}
-		var all []entry
+		var all []frame
 		for rows.Next() {
-			var e entry
-			if err := rows.Scan(&e.chain, &e.seq, &e.digest); err != nil {
+			var f frame
+			if err := rows.Scan(&f.n, &f.chain, &f.digests); err != nil {
 				i.t.Fatal(err)
 			}
-			all = append(all, e)
+			all = append(all, f)
 		}
 		_ = rows.Close()
 		var link []byte
-		for n, e := range all {
+		var last int
+		for n, f := range all {
 			if n == 0 {
-				first := journal.DigestOf(nil, []byte("threeds journal "+e.chain))
-				link = first
+				link = journal.DigestOf(nil, []byte("threeds journal "+f.chain))
 			}
-			link = journal.NextLink(link, e.digest)
+			first := last + 1
+			for ; len(f.digests) > 0; f.digests = f.digests[32:] {
+				link, last = journal.NextLink(link, f.digests[:32]), last+1
+			}
 			for _, change := range []struct {
 				text string
 				args []any
 			}{
-				{`UPDATE journal_entries SET seq = $1, link = $2 WHERE chain = $3 AND seq = $4`, []any{n + 1, link, e.chain, e.seq}},
-				{`UPDATE journal_chains SET seq = $1, link = $2, closed = 0 WHERE chain = $3`, []any{n + 1, link, e.chain}},
+				{`UPDATE journal_frames SET first = $1, last = $2, link = $3 WHERE frame = $4`, []any{first, last, link, f.n}},
+				{`UPDATE journal_chains SET seq = $1, link = $2, closed = 0 WHERE chain = $3`, []any{last, link, f.chain}},
 			} {
 				if _, err := db.ExecContext(i.t.Context(), change.text, change.args...); err != nil {
 					i.t.Fatal(err)
@@ -161,39 +165,42 @@ const (
 // entryOf returns the condition of the nth entry of insiderJournal.
 func entryOf(n int) string { return fmt.Sprintf(` id = '00000000-0000-4000-8000-%012d' `, n) }
 
+// frameOf returns the condition of the frame of the nth entry of insiderJournal, which has no other entry.
+func frameOf(n int) string {
+	return ` frame IN (SELECT p.frame FROM journal_places p WHERE p.` + entryOf(n)[1:] + `) `
+}
+
 // tricks are what an insider may do, each with a word for where it must be noticed at least: verify, readyz or page.
 var tricks = []struct {
 	name  string
 	where string
 	do    func(i *insider)
 }{
-	{"deletes an entry of a signed day", "verify", func(i *insider) { i.do(`DELETE FROM journal_entries WHERE` + entryOf(1)) }},
+	{"deletes an entry of a signed day", "verify", func(i *insider) { i.do(`DELETE FROM journal_frames WHERE` + frameOf(1)) }},
 	{"cuts off the newest entry, and sets the chain back", "readyz verify", func(i *insider) {
-		i.do(`UPDATE journal_chains SET seq = seq - 1, link = (SELECT e.link FROM journal_entries e WHERE e.chain = journal_chains.chain
-			AND e.seq = journal_chains.seq - 1) WHERE day = '` + openDay + `'`)
-		i.do(`DELETE FROM journal_entries WHERE` + entryOf(29))
+		i.do(`UPDATE journal_chains SET seq = seq - 1, link = (SELECT f.link FROM journal_frames f WHERE f.chain = journal_chains.chain
+			AND f.last = journal_chains.seq - 1) WHERE day = '` + openDay + `'`)
+		i.do(`DELETE FROM journal_frames WHERE` + frameOf(29))
 	}},
 	{"blanks an entry of a signed day", "verify", func(i *insider) {
-		i.do(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = '' WHERE` + entryOf(1))
+		i.do(`UPDATE journal_frames SET body = '' WHERE` + frameOf(1))
 	}},
 	{"blanks an entry of a day that is not signed yet", "readyz verify", func(i *insider) {
-		i.do(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = '' WHERE` + entryOf(25))
+		i.do(`UPDATE journal_frames SET body = '' WHERE` + frameOf(25))
 	}},
 	{"swaps two entries", "verify", func(i *insider) {
-		i.do(`UPDATE journal_entries SET seq = -seq WHERE` + entryOf(0))
-		i.do(`UPDATE journal_entries SET seq = seq - 1 WHERE` + entryOf(1))
-		i.do(`UPDATE journal_entries SET seq = 2 WHERE` + entryOf(0))
+		i.do(`UPDATE journal_frames SET first = 2, last = 2 WHERE` + frameOf(0))
+		i.do(`UPDATE journal_frames SET first = 1, last = 1 WHERE` + frameOf(1))
 	}},
 	{"gives an entry the content of another one", "readyz verify", func(i *insider) {
-		i.do(`UPDATE journal_entries SET body = (SELECT o.body FROM journal_entries o WHERE o.` + entryOf(27)[1:] + `),
-			salt = (SELECT o.salt FROM journal_entries o WHERE o.` + entryOf(27)[1:] + `) WHERE` + entryOf(25))
+		i.do(`UPDATE journal_frames SET body = (SELECT o.body FROM journal_frames o WHERE o.` + frameOf(27)[1:] + `) WHERE` + frameOf(25))
 	}},
 	{"deletes an entry of a signed day, and links the rest again", "readyz verify", func(i *insider) {
-		i.do(`DELETE FROM journal_entries WHERE` + entryOf(1))
+		i.do(`DELETE FROM journal_frames WHERE` + frameOf(1))
 		i.chainAgain(signedDay)
 	}},
 	{"deletes an entry of a day that is not signed, and links the rest again", "readyz verify", func(i *insider) {
-		i.do(`DELETE FROM journal_entries WHERE` + entryOf(25))
+		i.do(`DELETE FROM journal_frames WHERE` + frameOf(25))
 		i.chainAgain(openDay)
 	}},
 	{"unsigns a day", "readyz verify", func(i *insider) {
@@ -201,11 +208,11 @@ var tricks = []struct {
 		i.do(`UPDATE journal_chains SET closed = 0`)
 	}},
 	{"deletes a whole chain", "readyz verify", func(i *insider) {
-		i.do(`DELETE FROM journal_entries WHERE day = '` + openDay + `'`)
+		i.do(`DELETE FROM journal_frames WHERE chain LIKE '` + openDay + `%'`)
 		i.do(`DELETE FROM journal_chains WHERE day = '` + openDay + `'`)
 	}},
 	{"deletes a whole signed day", "readyz verify", func(i *insider) {
-		i.do(`DELETE FROM journal_entries WHERE day = '` + signedDay + `'`)
+		i.do(`DELETE FROM journal_frames WHERE chain LIKE '` + signedDay + `%'`)
 		i.do(`DELETE FROM journal_chains WHERE day = '` + signedDay + `'`)
 	}},
 	{"deletes the newest heads", "readyz", func(i *insider) { i.do(`DELETE FROM journal_seals WHERE n > 3`) }},
@@ -225,9 +232,11 @@ var tricks = []struct {
 				i.t.Fatal(err)
 			}
 		}
-		i.do(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = '' WHERE` + entryOf(25))
+		i.do(`UPDATE journal_frames SET body = '' WHERE` + frameOf(25))
 	}},
-	{"brings back from a copy what was erased", "verify", func(i *insider) { i.restoreTables("journal_entries", "journal_records", "journal_messages") }},
+	{"brings back from a copy what was erased", "verify", func(i *insider) {
+		i.restoreTables("journal_frames", "journal_places", "journal_records", "journal_messages")
+	}},
 	{"puts the signature of another day in place", "readyz verify", func(i *insider) {
 		i.do(`UPDATE journal_seals SET signature = (SELECT o.signature FROM journal_seals o WHERE o.text LIKE '%kind day%')
 			WHERE n = (SELECT max(n) FROM journal_seals)`)
@@ -240,6 +249,14 @@ var tricks = []struct {
 	}},
 	{"gives a record to another merchant", "page readyz", func(i *insider) { i.do(`UPDATE journal_records SET merchant = 'shop 7' WHERE` + entryOf(25)) }},
 	{"deletes a record from searches", "readyz", func(i *insider) { i.do(`DELETE FROM journal_records WHERE` + entryOf(25)) }},
+	{"hides a step of an authentication", "readyz", func(i *insider) { i.do(`DELETE FROM journal_places WHERE` + entryOf(25)) }},
+	{"says that an entry was erased", "readyz", func(i *insider) { i.do(`UPDATE journal_places SET gone = 1 WHERE` + entryOf(25)) }},
+	{"leads a place to the entry of another authentication", "readyz", func(i *insider) {
+		i.do(`UPDATE journal_places SET frame = (SELECT o.frame FROM journal_places o WHERE o.` + entryOf(27)[1:] + `) WHERE` + entryOf(25))
+	}},
+	{"has a frame say that it has one entry more", "readyz verify", func(i *insider) {
+		i.do(`UPDATE journal_frames SET last = last + 1 WHERE` + frameOf(25))
+	}},
 	{"changes a counter for billing", "page", func(i *insider) { i.do(`UPDATE journal_billing SET n = n + 7`) }},
 	{"deletes the counters for billing", "readyz", func(i *insider) {
 		i.do(`DELETE FROM journal_billing`)
@@ -398,9 +415,9 @@ func hexOf(b []byte) string { return fmt.Sprintf("%x", b) }
 // linksText selects all links of a journal in hexadecimal.
 func linksText(t *testing.T) string {
 	if strings.HasSuffix(t.Name(), "/postgres") {
-		return `SELECT encode(link, 'hex') FROM journal_entries`
+		return `SELECT encode(link, 'hex') FROM journal_frames`
 	}
-	return `SELECT hex(link) FROM journal_entries`
+	return `SELECT hex(link) FROM journal_frames`
 }
 
 // TestD121WhatComesLateIsInTheSealOfTheNextDay: an entry for a day that was signed goes into a chain of its own. The

@@ -17,11 +17,8 @@ import (
 )
 
 // Messages go before their records do. So an entry is chained without them: each step has the digest of its message,
-// and the message itself, with the salt of that digest, is in a table of its own. When it is gone, the entry is as it
+// and the message itself, with the salt of that digest, is in a frame of another table. When it is gone, the entry is as it
 // was written, and its chain verifies.
-
-// besideColumns are those of a row of each of besideTables.
-var besideColumns = []string{"made", "id", "kind", "body"}
 
 // A keptMessage is the message of a step of an entry.
 type keptMessage struct {
@@ -66,24 +63,6 @@ func appendMessages(b []byte, kept []keptMessage) []byte {
 	}
 	return append(b, ']')
 }
-
-// appendMessageRow appends the row of the messages of an entry, if it has any.
-func (db *database) appendMessageRow(rows [][]any, e *Entry, kept []keptMessage) ([][]any, error) {
-	if len(kept) == 0 {
-		return rows, nil
-	}
-	return db.appendBesideRow(rows, e, messagesName, appendMessages(nil, kept))
-}
-
-// appendBesideRow appends a row with what stands beside an entry. It is sealed under the name that nameOf returns.
-func (db *database) appendBesideRow(rows [][]any, e *Entry, nameOf func(id, kind string) string,
-	text []byte) ([][]any, error) {
-	body, err := seal(db.keyOf(dayOf(e.Record.Created)), pack(text), nameOf(e.Record.ID, string(e.Kind)))
-	return append(rows, []any{e.Record.Created.UnixMilli(), e.Record.ID, string(e.Kind), body}), err
-}
-
-// messagesName is what the messages of an entry are sealed under. No entry has this name, for no kind ends so.
-func messagesName(id, kind string) string { return id + " " + kind + " messages" }
 
 // putMessages puts the messages that are kept into the steps of an entry.
 func putMessages(steps []Step, text []byte) error {
@@ -133,29 +112,6 @@ func checkMessages(record, messages json.RawMessage) string {
 		}
 	}
 	return ""
-}
-
-// readBeside returns what a table has beside the entries of an id in a time, opened, by kind. It was sealed under the
-// name that nameOf returns.
-func (db *database) readBeside(ctx context.Context, table string, nameOf func(id, kind string) string, id string,
-	begin, end int64) (map[string][]byte, error) {
-	type row struct {
-		made int64
-		kind string
-		body []byte
-	}
-	rows, err := readRows(ctx, db, func(r *row) []any { return []any{&r.made, &r.kind, &r.body} },
-		db.query(`SELECT made, kind, body FROM `+table+` WHERE id = ? AND made >= ? AND made < ?`), id, begin, end)
-	if err != nil {
-		return nil, err
-	}
-	opened := map[string][]byte{}
-	for _, r := range rows {
-		if opened[r.kind], err = db.openNamed(ctx, dayOf(time.UnixMilli(r.made)), nameOf(id, r.kind), r.body); err != nil {
-			return nil, err
-		}
-	}
-	return opened, nil
 }
 
 // besideTables are the tables with what stands beside entries, and goes before them.

@@ -15,11 +15,8 @@ type keptPersonal struct {
 	Personal json.RawMessage `json:"personal"`
 }
 
-// personalName is what the personal data of an entry are sealed under.
-func personalName(id, kind string) string { return id + " " + kind + " personal" }
-
-// appendPersonalRow appends the row of the personal data of an entry, if it has any.
-func (db *database) appendPersonalRow(rows [][]any, e *Entry) ([][]any, error) {
+// personalOf returns the personal data of an entry as JSON, nil if it has none.
+func personalOf(e *Entry) ([]byte, error) {
 	var kept []keptPersonal
 	for i := range e.Steps {
 		if p := e.Steps[i].Personal; len(p) > 0 {
@@ -27,13 +24,9 @@ func (db *database) appendPersonalRow(rows [][]any, e *Entry) ([][]any, error) {
 		}
 	}
 	if kept == nil {
-		return rows, nil
+		return nil, nil
 	}
-	text, err := json.Marshal(kept)
-	if err != nil {
-		return rows, err
-	}
-	return db.appendBesideRow(rows, e, personalName, text)
+	return json.Marshal(kept)
 }
 
 // showPersonal puts the personal data that are kept into the steps of an entry.

@@ -121,7 +121,7 @@ func TestJ5SearchReadsWhatItReturns(t *testing.T) {
 	defer st.Close()
 	g := writeForPlans(t, st, keys)
 	db := st.(*tableStore).database
-	if _, err := db.ExecContext(t.Context(), `ANALYZE journal_records, journal_entries`); err != nil {
+	if _, err := db.ExecContext(t.Context(), `ANALYZE journal_records, journal_places`); err != nil {
 		t.Fatal(err)
 	}
 	for name, q := range coarseQueries() {
@@ -140,9 +140,9 @@ func TestJ5SearchReadsWhatItReturns(t *testing.T) {
 	if err != nil || len(page.Records) != 1 || page.Records[0].ID != g.ID(7, planned) {
 		t.Errorf("by the id of the directory server: %+v, %v", page.Records, err)
 	}
-	text, args = db.query(showText), []any{id, planned.AddDate(0, 0, -30).UnixMilli(), planned.AddDate(0, 0, -30).Add(time.Hour).UnixMilli()}
+	text, args = db.query(placesText+`id = ? AND made >= ? AND made < ?`), []any{id, planned.AddDate(0, 0, -30).UnixMilli(), planned.AddDate(0, 0, -30).Add(time.Hour).UnixMilli()}
 	if _, tables := db.explain(t, text, args); len(tables) > 1 {
-		t.Errorf("the entries of an id are read out of %v", tables)
+		t.Errorf("the places of an id are read out of %v", tables)
 	}
 }
 
@@ -249,7 +249,7 @@ func TestJ2ExpireDropsDaysAndMonths(t *testing.T) {
 	}
 	var months, days int
 	if err := st.(*tableStore).QueryRowContext(t.Context(), `SELECT count(*) FILTER (WHERE inhparent = 'journal_records'::regclass),
-		count(*) FILTER (WHERE inhparent = 'journal_entries'::regclass) FROM pg_inherits`).Scan(&months, &days); err != nil || months != 2 || days != 31 {
+		count(*) FILTER (WHERE inhparent = 'journal_frames'::regclass) FROM pg_inherits`).Scan(&months, &days); err != nil || months != 2 || days != 31 {
 		t.Errorf("%d months and %d days are left, %v", months, days, err)
 	}
 }

@@ -66,7 +66,8 @@ func preparePlans(ctx context.Context, conn *pgx.Conn) error {
 
 // makeTables makes the tables and indexes that are missing.
 func makeTables(ctx context.Context, conn *sql.Conn) error {
-	statements := strings.Split(strings.ReplaceAll(schema, " PARTITION", " PARTITION BY RANGE (made)"), ";\n")
+	statements := strings.Split(
+		strings.NewReplacer(" PARTITION", " PARTITION BY RANGE (made)", " KEYED", "").Replace(schema), ";\n")
 	for _, statement := range slices.Concat(statements, restPartitions(), indexes()) {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
 			return err
@@ -102,8 +103,10 @@ func (db *database) makePartitions(ctx context.Context, at time.Time) error {
 				fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s PARTITION OF %s FOR VALUES FROM (%d) TO (%d)`, name, table, from, to))
 			return err
 		}
-		if err := make("journal_entries", "journal_entries_"+day, begin, end); err != nil {
-			return err
+		for _, table := range []string{"journal_frames", "journal_places"} {
+			if err := make(table, table+"_"+day, begin, end); err != nil {
+				return err
+			}
 		}
 		if err := makeBesidePartitions(ctx, conn, at); err != nil {
 			return err
@@ -244,7 +247,7 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 	if err := s.bookExpired(ctx, last.UnixMilli()); err != nil {
 		return err
 	}
-	if err := s.dropPartitions(ctx, last, append([]string{"journal_entries", "journal_records"},
+	if err := s.dropPartitions(ctx, last, append([]string{"journal_frames", "journal_places", "journal_records"},
 		besideTables...)...); err != nil {
 		return err
 	}
@@ -301,7 +304,7 @@ func (s *tableStore) bookExpired(ctx context.Context, before int64) error {
 				end = min(before, day.AddDate(0, 0, 1).UnixMilli())
 			}
 			counts := billing{}
-			if err := counts.addLive(ctx, s.database, tx, until, end, `1 = 1`); err != nil {
+			if err := counts.addLive(ctx, s.database, tx, until, end, func(*frameItem) bool { return true }); err != nil {
 				return err
 			}
 			return s.book(ctx, tx, counts, end)

@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -234,9 +233,6 @@ func hasStep(steps []Step, s Step) bool {
 	return slices.ContainsFunc(steps, func(o Step) bool { return o.Step == s.Step && o.At.Equal(s.At) })
 }
 
-// showText is the statement that reads the entries of an id and a time.
-const showText = `SELECT day, kind, body FROM journal_entries WHERE id = ? AND body IS NOT NULL AND made >= ? AND made < ?`
-
 // showOf returns the detail of an id out of the entries of a time.
 func (db *database) showOf(ctx context.Context, id string, begin, end int64) (d Detail, err error) {
 	entries, err := db.readEntries(ctx, id, begin, end)
@@ -265,39 +261,52 @@ func (db *database) showOf(ctx context.Context, id string, begin, end int64) (d 
 }
 
 // readEntries returns the entries of an id in a time, by the order of their kinds, with what stands beside them. It
-// returns ErrNotFound if there is none.
+// returns ErrNotFound if there is none. What is not as it was written is left out, and counted.
 func (db *database) readEntries(ctx context.Context, id string, begin, end int64) (all []Entry, err error) {
-	type row struct {
-		day, kind string
-		body      []byte
-	}
-	rows, err := readRows(ctx, db, func(r *row) []any { return []any{&r.day, &r.kind, &r.body} }, db.query(showText),
-		id, begin, end)
+	places, err := db.readPlaces(ctx, db, `id = ? AND made >= ? AND made < ?`, id, begin, end)
 	if err != nil {
 		return nil, err
 	}
-	if len(rows) == 0 {
-		return nil, ErrNotFound
+	err = db.eachFrameOf(ctx, db, wholeFrames, places, func(f *frame, places []place) error {
+		some, err := db.entriesAt(ctx, f, places)
+		if errors.Is(err, errSealed) {
+			db.changed.Add(1)
+			err = nil
+		}
+		all = append(all, some...)
+		return err
+	})
+	if err == nil && len(all) == 0 {
+		err = ErrNotFound
 	}
-	slices.SortStableFunc(rows, func(a, b row) int { return orderOf(Kind(a.kind)) - orderOf(Kind(b.kind)) })
-	messages, err := db.readBeside(ctx, "journal_messages", messagesName, id, begin, end)
+	slices.SortStableFunc(all, func(a, b Entry) int { return orderOf(a.Kind) - orderOf(b.Kind) })
+	return all, err
+}
+
+// entriesAt returns the entries at places of a frame, with what stands beside them.
+func (db *database) entriesAt(ctx context.Context, f *frame, places []place) (all []Entry, err error) {
+	items, err := db.openItems(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	personal, err := db.readBeside(ctx, "journal_personal", personalName, id, begin, end)
+	messages, err := db.openTexts(ctx, f, "journal_messages", f.messages)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range rows {
-		content, err := db.open(ctx, r.day, id, r.kind, r.body)
+	personal, err := db.openTexts(ctx, f, "journal_personal", f.personal)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range places {
+		item, err := itemAt(items, p)
 		if err != nil {
 			return nil, err
 		}
-		var e Entry
-		if err := json.Unmarshal(content, &e); err != nil {
-			return nil, err
+		if item == nil {
+			continue
 		}
-		if err := errors.Join(showMessages(e.Steps, messages[r.kind]), showPersonal(e.Steps, personal[r.kind])); err != nil {
+		e, err := item.entry()
+		if err := errors.Join(err, showMessages(e.Steps, messages[p.at]), showPersonal(e.Steps, personal[p.at])); err != nil {
 			return nil, err
 		}
 		all = append(all, e)

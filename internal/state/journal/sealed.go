@@ -2,9 +2,11 @@ package journal
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -102,60 +104,54 @@ type newestEntry struct {
 	Record Record `json:"record"`
 }
 
-// readNewest returns the newest entry of each record of a time whose entries fit a condition, by its id.
-func (db *database) readNewest(ctx context.Context, from querier, begin, end int64, condition string,
-	args ...any) (map[string]newestEntry, error) {
+// readNewest returns the newest entry of each record of the days of a time, by its id. Of entries that are not wanted
+// nothing is read.
+func (db *database) readNewest(ctx context.Context, from querier, begin, end int64,
+	isWanted func(*frameItem) bool) (map[string]newestEntry, error) {
 	newest := map[string]newestEntry{}
-	return newest, db.eachNewest(ctx, from, begin, end, condition, args, func(id string, e newestEntry) { newest[id] = e })
+	return newest, db.eachNewest(ctx, from, begin, end, func(item *frameItem, e newestEntry) { newest[item.id] = e }, isWanted)
 }
 
-// eachNewest calls do with the entries of the records of a time that fit a condition, but for those that are older than
-// one before. So the last one of an id is its newest.
-func (db *database) eachNewest(ctx context.Context, from querier, begin, end int64, condition string, args []any,
-	do func(id string, e newestEntry)) error {
-	type row struct {
-		day, id, kind string
-		body          []byte
-	}
-	var kinds []string
-	for _, kind := range kindOrder {
-		if rankOf(kind) >= 0 {
-			kinds = append(kinds, "'"+string(kind)+"'")
+// eachNewest calls do with the entries of the records of the days of a time, but for those that are older than one
+// before. So the last one of an id is its newest.
+func (db *database) eachNewest(ctx context.Context, from querier, begin, end int64,
+	do func(*frameItem, newestEntry), isWanted func(*frameItem) bool) error {
+	n := newestEntries{ranks: map[string]int{}, do: do}
+	return db.eachFrame(ctx, from, frameEntries, func(f *frame) error {
+		items, err := db.openItems(ctx, f)
+		for i := range items {
+			if err == nil && isWanted(&items[i]) {
+				err = n.add(&items[i])
+			}
 		}
+		return err
+	}, `made >= ? AND made < ?`, roundDown(begin, dayLen), end)
+}
+
+// newestEntries finds the newest entry of each record.
+type newestEntries struct {
+	ranks map[string]int // of the newest one so far, by id
+	do    func(*frameItem, newestEntry)
+}
+
+// add passes on an entry of a record, unless it is older than one before, or was erased.
+func (n *newestEntries) add(item *frameItem) error {
+	rank := rankOf(Kind(item.kind))
+	if was, ok := n.ranks[item.id]; item.isErased() || rank < 0 || ok && rank < was {
+		return nil
 	}
-	ranks := map[string]int{}
-	rows, err := from.QueryContext(ctx,
-		db.query(`SELECT day, id, kind, body FROM journal_entries WHERE made >= ? AND made < ? AND body IS NOT NULL
-		AND kind IN (`+strings.Join(kinds, ", ")+`) AND `+condition+` ORDER BY chain, seq`),
-		slices.Concat([]any{begin, end}, args)...)
-	if err != nil {
+	n.ranks[item.id] = rank
+	var e newestEntry
+	if err := json.Unmarshal(item.content, &e); err != nil {
 		return err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var r row
-		if err := rows.Scan(&r.day, &r.id, &r.kind, &r.body); err != nil {
-			return err
-		}
-		if rank, ok := ranks[r.id]; ok && rankOf(Kind(r.kind)) < rank {
-			continue
-		}
-		ranks[r.id] = rankOf(Kind(r.kind))
-		content, err := db.open(ctx, r.day, r.id, r.kind, r.body)
-		if err != nil {
-			return err
-		}
-		var e newestEntry
-		if err := json.Unmarshal(content, &e); err != nil {
-			return err
-		}
-		do(r.id, e)
-	}
-	return rows.Err()
+	n.do(item, e)
+	return nil
 }
 
 // countChangedRows counts the records of a day whose row says something else than a newest entry, or is missing, and
-// the rows that have no entry. Entries of nodes that wrote at the same time may all be the newest.
+// the rows that have no entry. Entries of nodes that wrote at the same time may all be the newest. Places that are not
+// those of the entries count as one more.
 func (db *database) countChangedRows(ctx context.Context, day string) (n int, err error) {
 	at, err := time.Parse(time.DateOnly, day)
 	if err != nil {
@@ -164,18 +160,30 @@ func (db *database) countChangedRows(ctx context.Context, day string) (n int, er
 	begin, end := spanOfDay(at)
 	type newest struct {
 		rank    int
-		records []string // as JSON
+		records [][sha256.Size]byte // hashes of their JSON
 	}
 	all := map[string]newest{}
-	err = db.eachNewest(ctx, db, begin, end, `1 = 1`, nil, func(id string, e newestEntry) {
+	entries := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, e newestEntry) {
 		data, _ := json.Marshal(e.Record.withoutForeignText()) // what was read from JSON can be written
-		was := all[id]
+		was := all[item.id]
 		if rank := rankOf(e.Kind); rank > was.rank {
 			was = newest{rank: rank}
 		}
-		was.records = append(was.records, string(data))
-		all[id] = was
-	})
+		was.records = append(was.records, sha256.Sum256(data))
+		all[item.id] = was
+	}}
+	var places uint64
+	err = db.eachFrame(ctx, db, frameEntries, func(f *frame) error {
+		items, err := db.openItems(ctx, f)
+		for i := range items {
+			if err != nil || items[i].isErased() {
+				continue
+			}
+			places += db.sumOf(items[i].id, items[i].kind, f.n, int64(i))
+			err = entries.add(&items[i])
+		}
+		return err
+	}, `made = ?`, begin)
 	if errors.Is(err, errSealed) {
 		return 0, nil // the check of the chain says so
 	}
@@ -185,15 +193,47 @@ func (db *database) countChangedRows(ctx context.Context, day string) (n int, er
 	rows, err := readRows(ctx, db, (*recordValues).fields,
 		db.query(`SELECT `+strings.Join(recordColumns, ", ")+` FROM journal_records
 		WHERE made >= ? AND made < ? AND -made <= ? AND -made > ?`), begin, end, -begin, -end)
+	if err != nil {
+		return 0, err
+	}
 	for i := range rows {
 		row := rows[i].row()
 		id, data := row[1].(string), row[slices.Index(recordColumns, "data")].(string)
-		if !db.ours.isMAC(rows[i].mac, rowText(row)) || !slices.Contains(all[id].records, data) {
+		if !db.ours.isMAC(rows[i].mac, rowText(row)) || !slices.Contains(all[id].records, sha256.Sum256([]byte(data))) {
 			n++
 		}
 		delete(all, id)
 	}
-	return n + len(all), err
+	n += len(all)
+	found, err := db.sumPlaces(ctx, begin, end)
+	if found != places {
+		n++
+	}
+	return n, err
+}
+
+// sumPlaces adds up the places of a time, in whatever order.
+func (db *database) sumPlaces(ctx context.Context, begin, end int64) (sum uint64, err error) {
+	rows, err := db.QueryContext(ctx,
+		db.query(`SELECT id, kind, frame, at FROM journal_places WHERE made >= ? AND made < ? AND gone = 0`), begin, end)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var p place
+		if err := rows.Scan(&p.id, &p.kind, &p.frame, &p.at); err != nil {
+			return 0, err
+		}
+		sum += db.sumOf(p.id, p.kind, p.frame, p.at)
+	}
+	return sum, rows.Err()
+}
+
+// sumOf returns what a place adds to the sum of places. Without the keys nobody knows it.
+func (db *database) sumOf(id, kind string, frame, at int64) uint64 {
+	mac := db.ours.mac(fmt.Appendf(nil, "threeds journal place %q %q %d %d", id, kind, frame, at))
+	return binary.BigEndian.Uint64(mac)
 }
 
 // readSealed replaces records by what their sealed entries say. One that has no entry was changed in the store.
@@ -204,12 +244,11 @@ func (db *database) readSealed(ctx context.Context, all []Record) error {
 		byDay[day] = append(byDay[day], i)
 	}
 	for _, day := range slices.Sorted(maps.Keys(byDay)) {
-		ids := make([]any, 0, len(byDay[day]))
+		args := []any{day, day + dayLen}
 		for _, i := range byDay[day] {
-			ids = append(ids, all[i].ID)
+			args = append(args, all[i].ID)
 		}
-		marks := strings.TrimSuffix(strings.Repeat("?, ", len(ids)), ", ")
-		newest, err := db.readNewest(ctx, db, day, day+dayLen, `id IN (`+marks+`)`, ids...)
+		newest, err := db.readNewestOf(ctx, args)
 		if err != nil {
 			return err
 		}
@@ -226,6 +265,33 @@ func (db *database) readSealed(ctx context.Context, all []Record) error {
 		}
 	}
 	return nil
+}
+
+// readNewestOf returns the newest entry of some records, by their ids. The arguments are the begin and the end of a
+// time, and the ids.
+func (db *database) readNewestOf(ctx context.Context, args []any) (map[string]newestEntry, error) {
+	newest := map[string]newestEntry{}
+	n := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, e newestEntry) { newest[item.id] = e }}
+	places, err := db.readPlaces(ctx, db, `made >= ? AND made < ? AND id IN (`+marks(len(args)-2)+`)`, args...)
+	if err != nil {
+		return nil, err
+	}
+	return newest, db.eachFrameOf(ctx, db, frameEntries, places, func(f *frame, places []place) error {
+		items, err := db.openItems(ctx, f)
+		for _, p := range places {
+			var item *frameItem
+			if err == nil {
+				item, err = itemAt(items, p)
+			}
+			if err == nil && item != nil {
+				err = n.add(item)
+			}
+		}
+		if errors.Is(err, errSealed) { // the record is told as one that was changed
+			err = nil
+		}
+		return err
+	})
 }
 
 // CountChanged implements [Store].

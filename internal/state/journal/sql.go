@@ -38,6 +38,7 @@ type database struct {
 	heads  map[string]*chainHead // by day
 	keys   sync.Map              // of days, by their names
 	writer string                // names the chains of this process
+	frames int64                 // how many frames were numbered
 	ours   *Keys
 
 	changed *atomic.Uint64 // counts rows that were read and are not as they were written
@@ -49,12 +50,15 @@ type chainHead struct {
 	link []byte
 }
 
-// schema has the tables of either kind of database. PARTITION stands for how PostgreSQL partitions one.
+// schema has the tables of either kind of database. PARTITION stands for how PostgreSQL partitions one, and KEYED for how
+// SQLite keeps one in the order of its key.
 const schema = `
-CREATE TABLE IF NOT EXISTS journal_entries (made bigint NOT NULL, id text NOT NULL, kind text NOT NULL, day text NOT NULL,
-	chain text NOT NULL, seq bigint NOT NULL, merchant text NOT NULL, card bytea, salt bytea, digest bytea NOT NULL,
-	link bytea NOT NULL, mac bytea NOT NULL, body bytea, PRIMARY KEY (id, kind, made)) PARTITION;
-CREATE INDEX IF NOT EXISTS journal_entries_chain ON journal_entries (chain, seq);
+CREATE TABLE IF NOT EXISTS journal_frames (made bigint NOT NULL, frame bigint NOT NULL, chain text NOT NULL, first bigint NOT NULL,
+	last bigint NOT NULL, digests bytea NOT NULL, link bytea NOT NULL, mac bytea NOT NULL, body bytea NOT NULL,
+	PRIMARY KEY (frame, made)) PARTITION;
+CREATE INDEX IF NOT EXISTS journal_frames_chain ON journal_frames (chain, first);
+CREATE TABLE IF NOT EXISTS journal_places (made bigint NOT NULL, id text NOT NULL, kind text NOT NULL, frame bigint NOT NULL,
+	at bigint NOT NULL, gone bigint NOT NULL, PRIMARY KEY (id, kind, made)) KEYED PARTITION;
 CREATE TABLE IF NOT EXISTS journal_records (made bigint NOT NULL, id text NOT NULL, rank int NOT NULL, kind text NOT NULL,
 	api text NOT NULL, merchant text NOT NULL, reference text NOT NULL, scheme text NOT NULL, bin text NOT NULL,
 	last4 text NOT NULL, version text NOT NULL, channel text NOT NULL, status text NOT NULL, result text NOT NULL,
@@ -67,10 +71,10 @@ CREATE INDEX IF NOT EXISTS journal_records_acs ON journal_records (acs_trans_id)
 CREATE INDEX IF NOT EXISTS journal_records_reference ON journal_records (reference, made) WHERE reference <> '';
 CREATE INDEX IF NOT EXISTS journal_records_card ON journal_records (card, made) WHERE card IS NOT NULL;
 CREATE INDEX IF NOT EXISTS journal_records_last4 ON journal_records (last4, made);
-CREATE TABLE IF NOT EXISTS journal_messages (made bigint NOT NULL, id text NOT NULL, kind text NOT NULL, body bytea NOT NULL,
-	PRIMARY KEY (id, kind, made)) PARTITION;
-CREATE TABLE IF NOT EXISTS journal_personal (made bigint NOT NULL, id text NOT NULL, kind text NOT NULL, body bytea NOT NULL,
-	PRIMARY KEY (id, kind, made)) PARTITION;
+CREATE TABLE IF NOT EXISTS journal_messages (made bigint NOT NULL, frame bigint NOT NULL, body bytea NOT NULL,
+	PRIMARY KEY (frame, made)) PARTITION;
+CREATE TABLE IF NOT EXISTS journal_personal (made bigint NOT NULL, frame bigint NOT NULL, body bytea NOT NULL,
+	PRIMARY KEY (frame, made)) PARTITION;
 CREATE TABLE IF NOT EXISTS journal_rollups (start bigint NOT NULL, merchant text NOT NULL, counts bytea NOT NULL,
 	PRIMARY KEY (merchant, start));
 CREATE INDEX IF NOT EXISTS journal_rollups_start ON journal_rollups (start);
@@ -114,11 +118,6 @@ func indexes() (all []string) {
 // isMostlyEmpty has the columns whose indexes leave out the rows that have no value. For SQLite to use them, a
 // condition has to say that, too; PostgreSQL would expect fewer rows than there are.
 var isMostlyEmpty = map[string]bool{"reference": true, "reason": true}
-
-// columns are those of a row of journal_entries.
-var columns = []string{
-	"made", "id", "kind", "day", "chain", "seq", "merchant", "card", "salt", "digest", "link", "mac", "body",
-}
 
 func newDatabase(db *sql.DB, keys *Keys) *database {
 	return &database{
@@ -166,6 +165,9 @@ func (db *database) query(text string) string {
 	}
 	return strings.Join(parts, "")
 }
+
+// marks returns as many parameters of a statement.
+func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
 
 // dayOf is the day of a time, as the journal names it.
 func dayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
@@ -270,32 +272,47 @@ func (db *database) prepareDays(ctx context.Context, entries []Entry) error {
 // of their chains, which are moved when that is committed.
 func (db *database) insertEntries(ctx context.Context, conn *sql.Conn, entries []Entry,
 	records [][]byte) (map[string]*chainHead, error) {
-	heads := map[string]*chainHead{}
-	var rows, messages, personal [][]any
+	type dayPart struct {
+		entries []*Entry
+		records [][]byte
+	}
+	heads, parts := map[string]*chainHead{}, map[string]*dayPart{}
+	var rows framesToWrite
+	flush := func(day string) error {
+		part := parts[day]
+		if heads[day] == nil {
+			heads[day] = db.headOf(day)
+		}
+		delete(parts, day)
+		return db.addFrame(&rows, part.entries, part.records, heads[day])
+	}
 	for i := range entries {
-		bare, kept, err := splitMessages(&entries[i])
-		if err != nil {
-			return nil, err
+		day := dayOf(entries[i].Record.Created)
+		if parts[day] == nil {
+			parts[day] = &dayPart{}
 		}
-		row, err := db.chain(&bare, records[i], heads)
-		if err != nil {
-			return nil, err
+		part := parts[day]
+		part.entries, part.records = append(part.entries, &entries[i]), append(part.records, records[i])
+		if len(part.entries) == frameLen {
+			if err := flush(day); err != nil {
+				return nil, err
+			}
 		}
-		rows = append(rows, row)
-		if messages, err = db.appendMessageRow(messages, &bare, kept); err != nil {
-			return nil, err
-		}
-		if personal, err = db.appendPersonalRow(personal, &entries[i]); err != nil {
+	}
+	for _, day := range sortedKeys(parts) {
+		if err := flush(day); err != nil {
 			return nil, err
 		}
 	}
-	if err := db.insert(ctx, conn, "journal_entries", columns, rows); err != nil {
-		return nil, err
+	return heads, db.insertFrames(ctx, conn, &rows)
+}
+
+// headOf returns a copy of the head of the chain of a day.
+func (db *database) headOf(day string) *chainHead {
+	if was := db.heads[day]; was != nil {
+		return &chainHead{was.seq, was.link}
 	}
-	if err := db.insert(ctx, conn, "journal_messages", besideColumns, messages); err != nil {
-		return nil, err
-	}
-	return heads, db.insert(ctx, conn, "journal_personal", besideColumns, personal)
+	return &chainHead{link: firstLink(db.chainName(day))}
 }
 
 // putHeads stores the heads of chains.
@@ -333,24 +350,24 @@ func (db *database) withoutKnown(ctx context.Context, tx *sql.Tx, entries []Entr
 	if db.numbered {
 		args = append(args, ids)
 	} else {
-		among = "id IN (" + strings.TrimSuffix(strings.Repeat("?,", len(ids)), ",") + ")"
+		among = "id IN (" + marks(len(ids)) + ")"
 		for _, id := range ids {
 			args = append(args, id)
 		}
 	}
 	type row struct {
-		name     [2]string // id and kind
-		isErased bool
+		name [2]string // id and kind
+		gone int64
 	}
-	rows, err := readRows(ctx, tx, func(r *row) []any { return []any{&r.name[0], &r.name[1], &r.isErased} },
-		db.query(`SELECT id, kind, body IS NULL FROM journal_entries WHERE made >= ? AND made < ? AND `+among), args...)
+	rows, err := readRows(ctx, tx, func(r *row) []any { return []any{&r.name[0], &r.name[1], &r.gone} },
+		db.query(`SELECT id, kind, gone FROM journal_places WHERE made >= ? AND made < ? AND `+among), args...)
 	if err != nil {
 		return nil, err
 	}
 	known, erased := map[[2]string]bool{}, map[string]bool{}
 	for _, r := range rows {
 		known[r.name] = true
-		if r.isErased {
+		if r.gone != 0 {
 			erased[r.name[0]] = true
 		}
 	}
@@ -363,35 +380,6 @@ func (db *database) withoutKnown(ctx context.Context, tx *sql.Tx, entries []Entr
 		}
 	}
 	return fresh, nil
-}
-
-// chain makes the row of an entry, and moves the head of its chain.
-func (db *database) chain(e *Entry, record []byte, heads map[string]*chainHead) ([]any, error) {
-	day := dayOf(e.Record.Created)
-	head := heads[day]
-	if head == nil {
-		head = &chainHead{link: firstLink(db.chainName(day))}
-		if was := db.heads[day]; was != nil {
-			head = &chainHead{was.seq, was.link}
-		}
-		heads[day] = head
-	}
-	content, err := contentOf(e, record)
-	if err != nil {
-		return nil, err
-	}
-	salt := make([]byte, 16)
-	rand.Read(salt)
-	digest := DigestOf(salt, content)
-	head.seq, head.link = head.seq+1, NextLink(head.link, digest)
-	body, err := seal(db.keyOf(day), pack(content), e.Record.ID+" "+string(e.Kind))
-	if err != nil {
-		return nil, err
-	}
-	return []any{
-		e.Record.Created.UnixMilli(), e.Record.ID, string(e.Kind), day, db.chainName(day), head.seq, e.Record.Merchant,
-		e.CardHash, salt, digest, head.link, db.ours.LinkMAC(db.chainName(day), head.seq, head.link), body,
-	}, nil
 }
 
 // recordsOf returns the record of each entry as JSON.
@@ -475,24 +463,6 @@ func (db *database) checkKeyFile(ctx context.Context) error {
 		_, err = db.ours.unwrap(day, wrapped)
 	}
 	return err
-}
-
-// open returns the content of a row.
-func (db *database) open(ctx context.Context, day, id, kind string, body []byte) ([]byte, error) {
-	return db.openNamed(ctx, day, id+" "+kind, body)
-}
-
-// openNamed returns what was sealed on a day under a name.
-func (db *database) openNamed(ctx context.Context, day, name string, body []byte) ([]byte, error) {
-	key, err := db.dayKey(ctx, day, false)
-	if err != nil {
-		return nil, err
-	}
-	packed, err := openSealed(key, body, name)
-	if err != nil {
-		return nil, err
-	}
-	return unpack(packed)
 }
 
 // buckets is how many buckets there are of times from AReq to ARes: those until hours.

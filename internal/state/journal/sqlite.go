@@ -109,8 +109,9 @@ const openTime = 5 * time.Second
 // makeFileTables makes the tables and indexes that are missing. SQLite does not wait by itself for another process that
 // switches the file to WAL mode at the same time.
 func makeFileTables(ctx context.Context, pool *sql.DB) error {
+	tables := strings.NewReplacer(" PARTITION", "", " KEYED", " WITHOUT ROWID").Replace(schema)
 	for end := time.Now().Add(openTime); ; time.Sleep(time.Millisecond) {
-		_, err := pool.ExecContext(ctx, strings.ReplaceAll(schema, " PARTITION", "")+strings.Join(indexes(), ";\n"))
+		_, err := pool.ExecContext(ctx, tables+strings.Join(indexes(), ";\n"))
 		if failed, ok := errors.AsType[*driver.Error](err); !ok || failed.Code()&0xff != lib.SQLITE_BUSY ||
 			time.Now().After(end) {
 			return err
@@ -123,8 +124,8 @@ func insertRows(ctx context.Context, conn *sql.Conn, table string, columns []str
 	if len(rows) == 0 {
 		return nil
 	}
-	marks := strings.TrimSuffix(strings.Repeat("?,", len(columns)), ",")
-	st, err := conn.PrepareContext(ctx, `INSERT INTO `+table+` (`+strings.Join(columns, ", ")+`) VALUES (`+marks+`)`)
+	st, err := conn.PrepareContext(ctx,
+		`INSERT INTO `+table+` (`+strings.Join(columns, ", ")+`) VALUES (`+marks(len(columns))+`)`)
 	if err != nil {
 		return err
 	}
@@ -139,8 +140,7 @@ func insertRows(ctx context.Context, conn *sql.Conn, table string, columns []str
 
 // putRows adds rows one by one.
 func putRows(ctx context.Context, tx *sql.Tx, insert string, rows [][]any, end string) error {
-	marks := strings.TrimSuffix(strings.Repeat("?,", len(rows[0])), ",")
-	st, err := tx.PrepareContext(ctx, insert+`VALUES (`+marks+`)`+end)
+	st, err := tx.PrepareContext(ctx, insert+`VALUES (`+marks(len(rows[0]))+`)`+end)
 	if err != nil {
 		return err
 	}

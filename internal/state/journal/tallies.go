@@ -90,12 +90,13 @@ func (t tallies) encode() []byte {
 		for _, value := range slices.Sorted(maps.Keys(values)) {
 			part = values[value].append(appendText(part, value), index)
 		}
-		out = appendText(appendText(out, by), string(part))
+		out = appendText(appendText(out, by), part)
 	}
 	return out
 }
 
-func appendText(to []byte, text string) []byte {
+// appendText appends a text behind its length.
+func appendText[T string | []byte](to []byte, text T) []byte {
 	return append(binary.AppendUvarint(to, uint64(len(text))), text...)
 }
 

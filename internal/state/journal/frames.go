@@ -1,0 +1,464 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/klauspost/compress/s2"
+)
+
+// Entries that are written together stand in frames: up to frameLen entries of one chain, compressed and sealed with
+// one call. Their digests are in clear, so a chain is followed without opening them. The MAC of a frame is that of its
+// last link, which all entries before it are part of. Messages and personal data have frames of their own beside it,
+// for they go before. journal_places says in which frame the entries of an id are.
+
+// frameLen is how many entries a frame has at most. To read one of them, all of the frame is opened.
+const frameLen = 64
+
+// A frame is a row of journal_frames.
+type frame struct {
+	made        int64 // when its day begins, in milliseconds since 1970
+	n           int64 // its number
+	chain       string
+	first, last int64  // the numbers of its entries in the chain
+	digests     []byte // of its entries, one behind the other
+	link, mac   []byte // of the last entry
+	body        []byte // sealed; what it has is a frameItem for each entry
+
+	// What stands beside the frame, sealed: a text for each entry, which may be empty. Nil if there is none.
+	messages, personal []byte
+}
+
+// A frameItem is an entry in a frame. One that was erased has nothing.
+type frameItem struct {
+	id, kind, merchant string
+	card               []byte // see [Keys.CardHash]
+	salt, content      []byte
+}
+
+var frameColumns = []string{"made", "frame", "chain", "first", "last", "digests", "link", "mac", "body"}
+
+func (f *frame) row() []any {
+	return []any{f.made, f.n, f.chain, f.first, f.last, f.digests, f.link, f.mac, f.body}
+}
+
+// day returns the day of the frame.
+func (f *frame) day() string { return dayOf(time.UnixMilli(f.made)) }
+
+// name is what the frame is sealed under. What stands beside it has the name of its table behind it.
+func (f *frame) name() string { return "frame " + f.chain + " " + strconv.FormatInt(f.first, 10) }
+
+// besideColumns are those of a row of each of besideTables.
+var besideColumns = []string{"made", "frame", "body"}
+
+// placeColumns are those of a row of journal_places.
+var placeColumns = []string{"made", "id", "kind", "frame", "at", "gone"}
+
+// A framesToWrite has rows for the tables of frames.
+type framesToWrite struct{ frames, messages, personal, places [][]any }
+
+// insertFrames adds rows in the transaction of a connection.
+func (db *database) insertFrames(ctx context.Context, conn *sql.Conn, w *framesToWrite) error {
+	for _, part := range []struct {
+		table   string
+		columns []string
+		rows    [][]any
+	}{
+		{"journal_frames", frameColumns, w.frames}, {"journal_messages", besideColumns, w.messages},
+		{"journal_personal", besideColumns, w.personal}, {"journal_places", placeColumns, w.places},
+	} {
+		if err := db.insert(ctx, conn, part.table, part.columns, part.rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nextFrame returns a number for a frame that no other writer gives to one.
+func (db *database) nextFrame() int64 {
+	db.frames++
+	id, _ := strconv.ParseInt(db.writer[:7], 16, 64) // 28 bits of the name, which is hexadecimal
+	return id<<32 | db.frames
+}
+
+// addFrame adds the frame of entries of one day, and moves the head of their chain. Records has the record of each as
+// JSON.
+func (db *database) addFrame(w *framesToWrite, entries []*Entry, records [][]byte, head *chainHead) error {
+	made, _ := spanOfDay(entries[0].Record.Created)
+	f := frame{made: made, n: db.nextFrame(), first: head.seq + 1}
+	f.chain = db.chainName(f.day())
+	var items, messages, personal []byte
+	hasMessages, hasPersonal := false, false
+	for i, e := range entries {
+		bare, kept, err := splitMessages(e)
+		if err != nil {
+			return err
+		}
+		content, err := contentOf(&bare, records[i])
+		if err != nil {
+			return err
+		}
+		item := frameItem{
+			id: e.Record.ID, kind: string(e.Kind), merchant: e.Record.Merchant, card: e.CardHash, salt: make([]byte, 16),
+			content: content,
+		}
+		rand.Read(item.salt)
+		digest := DigestOf(item.salt, content)
+		head.seq, head.link = head.seq+1, NextLink(head.link, digest)
+		f.digests = append(f.digests, digest...)
+		items = item.append(items)
+		var text []byte
+		if len(kept) > 0 {
+			hasMessages, text = true, appendMessages(nil, kept)
+		}
+		messages = appendText(messages, text)
+		if text, err = personalOf(e); err != nil {
+			return err
+		}
+		hasPersonal = hasPersonal || text != nil
+		personal = appendText(personal, text)
+		w.places = append(w.places, []any{e.Record.Created.UnixMilli(), item.id, item.kind, f.n, int64(i), int64(0)})
+	}
+	f.last, f.link = head.seq, head.link
+	f.mac = db.ours.LinkMAC(f.chain, f.last, f.link)
+	return db.addSealed(w, &f, items, ifSet(hasMessages, messages), ifSet(hasPersonal, personal))
+}
+
+// ifSet returns text, or nil if it is not wanted.
+func ifSet(isWanted bool, text []byte) []byte {
+	if !isWanted {
+		return nil
+	}
+	return text
+}
+
+// addSealed seals a frame, and what stands beside it, and adds their rows.
+func (db *database) addSealed(w *framesToWrite, f *frame, items, messages, personal []byte) (err error) {
+	if f.body, err = db.sealPacked(f, "", items); err != nil {
+		return err
+	}
+	w.frames = append(w.frames, f.row())
+	for _, beside := range []struct {
+		table string
+		text  []byte
+		rows  *[][]any
+	}{{"journal_messages", messages, &w.messages}, {"journal_personal", personal, &w.personal}} {
+		if beside.text == nil {
+			continue
+		}
+		body, err := db.sealPacked(f, beside.table, beside.text)
+		if err != nil {
+			return err
+		}
+		*beside.rows = append(*beside.rows, []any{f.made, f.n, body})
+	}
+	return nil
+}
+
+// sealPacked compresses what a frame has, or what a table has beside it, and seals it under the key of its day, which
+// must be known.
+func (db *database) sealPacked(f *frame, table string, text []byte) ([]byte, error) {
+	return seal(db.keyOf(f.day()), s2.Encode(nil, text), f.name()+table)
+}
+
+// append writes an item.
+func (i *frameItem) append(to []byte) []byte {
+	to = appendText(appendText(appendText(to, i.id), i.kind), i.merchant)
+	return appendText(appendText(appendText(to, i.card), i.salt), i.content)
+}
+
+// isErased reports whether the entry has lost its content.
+func (i *frameItem) isErased() bool { return len(i.content) == 0 }
+
+// entry returns the entry of an item, without what stands beside it.
+func (i *frameItem) entry() (e Entry, err error) {
+	err = json.Unmarshal(i.content, &e)
+	e.CardHash = i.card
+	return e, err
+}
+
+// openItems returns the entries of a frame. It returns errSealed for a frame that is not as it was written.
+func (db *database) openItems(ctx context.Context, f *frame) ([]frameItem, error) {
+	text, err := db.openPacked(ctx, f, "", f.body)
+	if err != nil {
+		return nil, err
+	}
+	return itemsOf(f, text)
+}
+
+// itemsOf reads the items of a frame.
+func itemsOf(f *frame, text []byte) ([]frameItem, error) {
+	n := f.last - f.first + 1
+	if n < 1 || n > frameLen || len(f.digests) != int(n)*sha256.Size {
+		return nil, errSealed
+	}
+	all := make([]frameItem, n)
+	r := reader{in: text}
+	for i := range all {
+		item := &all[i]
+		item.id, item.kind, item.merchant = r.text(), r.text(), r.text()
+		item.card, item.salt, item.content = r.bytes(), r.bytes(), r.bytes()
+		if len(item.card) == 0 {
+			item.card = nil
+		}
+	}
+	if r.isDamaged || len(r.in) > 0 {
+		return nil, errSealed
+	}
+	return all, nil
+}
+
+// openTexts returns the text that a table has beside each entry of a frame; all are nil if body is.
+func (db *database) openTexts(ctx context.Context, f *frame, table string, body []byte) ([][]byte, error) {
+	if body == nil {
+		return make([][]byte, f.last-f.first+1), nil
+	}
+	text, err := db.openPacked(ctx, f, table, body)
+	if err != nil {
+		return nil, err
+	}
+	return textsOf(f, text)
+}
+
+// textsOf reads the texts beside the entries of a frame. Those that are empty are nil.
+func textsOf(f *frame, text []byte) ([][]byte, error) {
+	all := make([][]byte, f.last-f.first+1)
+	r := reader{in: text}
+	for i := range all {
+		if b := r.bytes(); len(b) > 0 {
+			all[i] = b
+		}
+	}
+	if r.isDamaged || len(r.in) > 0 {
+		return nil, errSealed
+	}
+	return all, nil
+}
+
+// openPacked opens what sealPacked has made.
+func (db *database) openPacked(ctx context.Context, f *frame, table string, body []byte) ([]byte, error) {
+	if f.last < f.first || f.last-f.first >= frameLen {
+		return nil, errSealed
+	}
+	key, err := db.dayKey(ctx, f.day(), false)
+	if err != nil {
+		return nil, err
+	}
+	return openPackedUnder(key, f.name()+table, body)
+}
+
+// openPackedUnder opens what was sealed under a key and a name.
+func openPackedUnder(key []byte, name string, body []byte) ([]byte, error) {
+	packed, err := openSealed(key, body, name)
+	if err != nil {
+		return nil, err
+	}
+	text, err := s2.Decode(nil, packed)
+	if err != nil {
+		return nil, errSealed
+	}
+	return text, nil
+}
+
+// A framePart is what is read of frames besides their digests and links.
+type framePart int
+
+const (
+	bareFrames    framePart = iota // nothing
+	frameEntries                   // entries
+	frameMessages                  // entries and messages
+	wholeFrames                    // entries, messages and personal data
+)
+
+// eachFrame calls do with each frame of a condition, of which at least a part is read, in the order of their chains.
+func (db *database) eachFrame(ctx context.Context, from querier, part framePart, do func(*frame) error,
+	condition string, args ...any) error {
+	columns := []string{"body", "m.body", "p.body"}
+	for i, least := range []framePart{frameEntries, frameMessages, wholeFrames} {
+		if part < least {
+			columns[i] = "NULL"
+		}
+	}
+	beside := func(column, table, letter string) string {
+		if column == "NULL" {
+			return column
+		}
+		return fmt.Sprintf(`(SELECT %s FROM %s %[3]s WHERE %[3]s.frame = f.frame AND %[3]s.made = f.made)`, column, table, letter)
+	}
+	rows, err := from.QueryContext(ctx, db.query(`SELECT made, frame, chain, first, last, digests, link, mac, `+columns[0]+`, `+
+		beside(columns[1], "journal_messages", "m")+`, `+beside(columns[2], "journal_personal", "p")+
+		` FROM journal_frames f WHERE `+condition+` ORDER BY chain, first`), args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var f frame
+		if err := rows.Scan(&f.made, &f.n, &f.chain, &f.first, &f.last, &f.digests, &f.link, &f.mac, &f.body, &f.messages,
+			&f.personal); err != nil {
+			return err
+		}
+		if err := do(&f); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// A place says where an entry is.
+type place struct {
+	made     int64
+	id, kind string
+	frame    int64
+	at       int64 // its index in the frame
+}
+
+// placesText begins the statement that reads places.
+const placesText = `SELECT made, id, kind, frame, at FROM journal_places WHERE gone = 0 AND `
+
+// readPlaces returns the places of a condition whose entries were not erased.
+func (db *database) readPlaces(ctx context.Context, from querier, condition string, args ...any) ([]place, error) {
+	return readRows(ctx, from, func(p *place) []any { return []any{&p.made, &p.id, &p.kind, &p.frame, &p.at} },
+		db.query(placesText+condition), args...)
+}
+
+// framesAtOnce is how many frames one statement asks for by their numbers.
+const framesAtOnce = 100
+
+// eachFrameOf calls do with each frame that places name, and those of the places that are in it, in the order of their
+// chains: numbers of frames begin as the names of chains do.
+func (db *database) eachFrameOf(ctx context.Context, from querier, part framePart, places []place,
+	do func(*frame, []place) error) error {
+	type key struct{ day, n int64 }
+	byFrame := map[key][]place{}
+	var order []key
+	for _, p := range places {
+		k := key{roundDown(p.made, dayLen), p.frame}
+		if byFrame[k] == nil {
+			order = append(order, k)
+		}
+		byFrame[k] = append(byFrame[k], p)
+	}
+	slices.SortFunc(order, func(a, b key) int { return cmp.Or(cmp.Compare(a.day, b.day), cmp.Compare(a.n, b.n)) })
+	for len(order) > 0 {
+		n := 1
+		for n < len(order) && n < framesAtOnce && order[n].day == order[0].day {
+			n++
+		}
+		args := []any{order[0].day}
+		for _, k := range order[:n] {
+			args = append(args, k.n)
+		}
+		var frames []*frame // all of them are read before the first is passed on, which may use the same connection
+		err := db.eachFrame(ctx, from, part, func(f *frame) error {
+			frames = append(frames, f)
+			return nil
+		}, `made = ? AND frame IN (`+marks(n)+`)`, args...)
+		for _, f := range frames {
+			of := byFrame[key{f.made, f.n}]
+			slices.SortFunc(of, func(a, b place) int { return cmp.Compare(a.at, b.at) })
+			if err == nil {
+				err = do(f, of)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		order = order[n:]
+	}
+	return nil
+}
+
+// itemAt returns the entry at a place of a frame; nil if it was erased meanwhile. It returns errSealed for a place that
+// is not as it was written.
+func itemAt(items []frameItem, p place) (*frameItem, error) {
+	if p.at < 0 || p.at >= int64(len(items)) {
+		return nil, errSealed
+	}
+	item := &items[p.at]
+	switch {
+	case item.isErased():
+		return nil, nil
+	case item.id != p.id || item.kind != p.kind:
+		return nil, errSealed
+	}
+	return item, nil
+}
+
+// links returns the entries of a frame without their content. Link is the one before the first of them.
+func (f *frame) links(link []byte) []ExportedEntry {
+	all := make([]ExportedEntry, min(max(f.last-f.first+1, 1), frameLen))
+	for i := range all {
+		e := &all[i]
+		*e = ExportedEntry{Chain: f.chain, Seq: f.first + int64(i), IsBare: true, Link: f.link, MAC: f.mac}
+		if len(f.digests) >= (i+1)*sha256.Size {
+			e.Digest = f.digests[i*sha256.Size : (i+1)*sha256.Size]
+		}
+		link = NextLink(link, e.Digest)
+		if e.Seq < f.last {
+			e.IsInside, e.Link, e.MAC = true, link, nil
+		}
+	}
+	return all
+}
+
+// exportChain calls line for each entry of a chain behind an end, until a number. Bare ones have no content.
+func (db *database) exportChain(ctx context.Context, after ChainEnd, day string, until int64, isBare bool,
+	line func(ExportedEntry) error) error {
+	at, err := time.Parse(time.DateOnly, day)
+	if err != nil {
+		return err
+	}
+	begin, _ := spanOfDay(at)
+	part := frameMessages
+	if isBare {
+		part = bareFrames
+	}
+	link := after.Link
+	if after.Seq == 0 {
+		link = firstLink(after.Chain)
+	}
+	return db.eachFrame(ctx, db, part, func(f *frame) error {
+		items, messages, err := db.openForExport(ctx, f, isBare)
+		if err != nil {
+			return err
+		}
+		all := f.links(link)
+		for i := range all {
+			e := &all[i]
+			e.IsBare, e.IsDamaged = isBare, !isBare && items == nil
+			if items != nil && !items[i].isErased() {
+				e.Salt, e.Content, e.Messages = items[i].salt, items[i].content, messages[i]
+				e.CardHash, e.Merchant = items[i].card, items[i].merchant
+			}
+			if err := line(*e); err != nil {
+				return err
+			}
+		}
+		link = f.link
+		return nil
+	}, `chain = ? AND made = ? AND last > ? AND first <= ?`, after.Chain, begin, after.Seq, until)
+}
+
+// openForExport opens a frame and its messages. Items are nil if it is not as it was written.
+func (db *database) openForExport(ctx context.Context, f *frame, isBare bool) (items []frameItem, messages [][]byte, err error) {
+	if isBare {
+		return nil, nil, nil
+	}
+	if items, err = db.openItems(ctx, f); err == nil {
+		messages, err = db.openTexts(ctx, f, "journal_messages", f.messages)
+	}
+	if errors.Is(err, errSealed) {
+		return nil, nil, nil
+	}
+	return items, messages, err
+}
