@@ -274,15 +274,15 @@ func TestD109JournalOfABackupIsRefused(t *testing.T) {
 	}
 	lines := strings.SplitAfter(file.String(), "\n")
 	for i, line := range lines {
-		if strings.HasPrefix(line, `{"type":"journalEntry"`) {
+		if strings.HasPrefix(line, `{"type":"journalFrame"`) {
 			lines = append(lines[:i:i], lines[i+1:]...)
 			break
 		}
 	}
 	to := journals(t, keys)["sqlite"]
 	report, err := Restore(t.Context(), st, strings.NewReader(resum(strings.Join(lines, ""))), true, to)
-	if _, ok := errors.AsType[*JournalError](err); !ok || !strings.Contains(err.Error(), "does not follow entry 0") || report.Added["key"] != 2 {
-		t.Errorf("an entry is missing: %v, %v", report.Added, err)
+	if _, ok := errors.AsType[*JournalError](err); !ok || !strings.Contains(err.Error(), "has 0 entries, not 2") || report.Added["key"] != 2 {
+		t.Errorf("a frame is missing: %v, %v", report.Added, err)
 	}
 	checkFilled(t, st)
 }

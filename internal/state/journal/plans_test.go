@@ -109,8 +109,8 @@ func (db *database) explain(t *testing.T, text string, args []any) (float64, map
 	return all[0].Plan.read(tables), tables
 }
 
-// TestJ5SearchReadsWhatItReturns: in PostgreSQL a search by any coarse field reads a page of records, however rare and
-// however old the value is.
+// TestJ5SearchReadsWhatItReturns: in PostgreSQL a search reads a page of records, however rare and however old the
+// value is.
 func TestJ5SearchReadsWhatItReturns(t *testing.T) {
 	t.Parallel()
 	keys := NewKeys()
@@ -120,13 +120,18 @@ func TestJ5SearchReadsWhatItReturns(t *testing.T) {
 	}
 	defer st.Close()
 	g := writeForPlans(t, st, keys)
+	rollAll(t, st)
 	db := st.(*tableStore).database
-	if _, err := db.ExecContext(t.Context(), `ANALYZE journal_records, journal_places`); err != nil {
+	if _, err := db.ExecContext(t.Context(), `ANALYZE journal_records, journal_places, journal_postings`); err != nil {
 		t.Fatal(err)
 	}
 	for name, q := range coarseQueries() {
 		text, args := db.searchText(q, 51)
-		if rows, _ := db.explain(t, text, args); rows > 60 {
+		rows := float64(db.readBy(t, q, 51))
+		if len(q.coarseKeys()) == 0 {
+			rows, _ = db.explain(t, text, args)
+		}
+		if rows > 60 {
 			t.Errorf("%s: %.0f rows are read for a page of 50", name, rows)
 		}
 	}
@@ -146,7 +151,33 @@ func TestJ5SearchReadsWhatItReturns(t *testing.T) {
 	}
 }
 
-// TestJ5SearchOfFilesUsesAnIndex: in SQLite each search goes by an index, and those by a coarse field need no sorting.
+// rollAll makes the rollups and postings of all hours.
+func rollAll(t *testing.T, st Store) {
+	t.Helper()
+	if err := st.Roll(t.Context(), planned.AddDate(0, 0, 2), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readBy returns how many records a search by postings reads.
+func (db *database) readBy(t *testing.T, q Query, limit int) int {
+	t.Helper()
+	tx, err := db.beginCount(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback() // it has written nothing
+	s := coarseSearch{db: db, tx: tx, query: q, keys: q.coarseKeys(), limit: limit}
+	if len(s.keys) == 0 {
+		return 0
+	}
+	if err := s.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s.read
+}
+
+// TestJ5SearchOfFilesUsesAnIndex: in SQLite each search that postings do not serve goes by an index.
 func TestJ5SearchOfFilesUsesAnIndex(t *testing.T) {
 	t.Parallel()
 	st, err := OpenFiles(t.TempDir(), NewKeys())
@@ -161,6 +192,9 @@ func TestJ5SearchOfFilesUsesAnIndex(t *testing.T) {
 	queries := coarseQueries()
 	queries["id"], queries["own id"] = Query{ID: "0"}, Query{ID: Generation{}.ID(1, planned), isOwnID: true}
 	for name, q := range queries {
+		if len(q.coarseKeys()) > 0 {
+			continue
+		}
 		text, args := db.searchText(q, 51)
 		rows, err := db.QueryContext(t.Context(), `EXPLAIN QUERY PLAN `+text, args...)
 		if err != nil {

@@ -68,7 +68,7 @@ func preparePlans(ctx context.Context, conn *pgx.Conn) error {
 func makeTables(ctx context.Context, conn *sql.Conn) error {
 	statements := strings.Split(
 		strings.NewReplacer(" PARTITION", " PARTITION BY RANGE (made)", " KEYED", "").Replace(schema), ";\n")
-	for _, statement := range slices.Concat(statements, restPartitions(), indexes()) {
+	for _, statement := range slices.Concat(statements, restPartitions()) {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
 			return err
 		}
@@ -111,13 +111,20 @@ func (db *database) makePartitions(ctx context.Context, at time.Time) error {
 		if err := makeBesidePartitions(ctx, conn, at); err != nil {
 			return err
 		}
-		return make("journal_records", monthPrefix+month.Format("200601"), month.UnixMilli(),
-			month.AddDate(0, 1, 0).UnixMilli())
+		for _, table := range monthTables {
+			if err := make(table, table+monthMark+month.Format("200601"), month.UnixMilli(),
+				month.AddDate(0, 1, 0).UnixMilli()); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
-// monthPrefix is what the names of partitions of months begin with.
-const monthPrefix = "journal_records_m"
+// monthTables are the tables with a partition for each month. Its name has monthMark before the month.
+var monthTables = []string{"journal_records", "journal_postings"}
+
+const monthMark = "_m"
 
 // lockRollups takes the lock for making the rollups of this schema until the end of the transaction,
 // if no other node has it.
@@ -247,8 +254,7 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 	if err := s.bookExpired(ctx, last.UnixMilli()); err != nil {
 		return err
 	}
-	if err := s.dropPartitions(ctx, last, append([]string{"journal_frames", "journal_places", "journal_records"},
-		besideTables...)...); err != nil {
+	if err := s.dropPartitions(ctx, last, slices.Concat([]string{"journal_frames", "journal_places"}, monthTables, besideTables)...); err != nil {
 		return err
 	}
 	for _, table := range []string{"journal_chains", "journal_keys"} {
@@ -259,6 +265,7 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 	for statement, first := range map[string]int64{
 		`DELETE FROM journal_rollups WHERE start < $1`: last.UnixMilli(),
 		`DELETE FROM journal_days WHERE start < $1`:    last.UnixMilli(),
+		`DELETE FROM journal_postings WHERE made < $1`: last.UnixMilli(),
 		`DELETE FROM journal_dirty WHERE hour < $1`:    last.UnixMilli() / hourLen,
 	} {
 		if _, err := s.ExecContext(ctx, statement, first); err != nil {
@@ -317,7 +324,7 @@ func (s *tableStore) bookExpired(ctx context.Context, before int64) error {
 
 // isOfBefore reports whether all days of a partition, by its name, ended before a day begins.
 func isOfBefore(name string, day time.Time) bool {
-	if text, ok := strings.CutPrefix(name, monthPrefix); ok {
+	if _, text, ok := strings.Cut(name, monthMark); ok && len(text) == len("200601") {
 		month, err := time.Parse("200601", text)
 		return err == nil && !month.AddDate(0, 1, 0).After(day)
 	}

@@ -37,8 +37,8 @@ func (db *database) where(q Query) (string, []any) {
 	} {
 		if c.value != "" {
 			add(c.column+" = ?", c.value)
-			if isMostlyEmpty[c.column] && !db.numbered {
-				add(c.column + " <> ''")
+			if c.column == "reference" && !db.numbered { // as its index says, which SQLite else does not use
+				add("reference <> ''")
 			}
 		}
 	}
@@ -50,7 +50,11 @@ func (db *database) where(q Query) (string, []any) {
 		}
 		add("card IN ("+strings.Join(marks, ", ")+")", hashes...)
 	}
-	isOfTimeAlone := q.isOfTimeAlone()
+	if q.unkept != nil {
+		rule, _ := parseUnkeptName(q.unkept.name)
+		add(countedKinds+` AND unkept <> '' AND replace(',' || unkept || ',', ?, '') <> ',' || unkept || ','`, ","+rule.text()+",")
+	}
+	isOfTimeAlone := q.byTime || q.isOfTimeAlone()
 	if q.Begun {
 		add("kind NOT IN (?, ?)", string(Refused), string(Version1))
 	}
@@ -185,9 +189,14 @@ func (db *database) searchText(q Query, limit int) (string, []any) {
 		` ORDER BY ` + order + ` LIMIT ` + strconv.Itoa(limit)), args
 }
 
-func (db *database) searchOnce(ctx context.Context, q Query, limit int) ([]Record, error) {
-	text, args := db.searchText(q, limit)
-	rows, err := readRows(ctx, db, (*recordValues).fields, text, args...)
+func (db *database) searchOnce(ctx context.Context, q Query, limit int) (_ []Record, err error) {
+	var rows []recordValues
+	if len(q.coarseKeys()) > 0 {
+		rows, err = db.searchCoarse(ctx, q, limit)
+	} else {
+		text, args := db.searchText(q, limit)
+		rows, err = readRows(ctx, db, (*recordValues).fields, text, args...)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -262,7 +262,7 @@ func (c *counter) addRollups(ctx context.Context, text string, args ...any) erro
 func (c *counter) addRecords(ctx context.Context, s span) error {
 	condition, args := `-made <= ? AND -made > ?`, []any{s.begin, s.end, -s.begin, -s.end}
 	if c.query.Merchant != "" {
-		condition, args = `merchant = ?`, []any{s.begin, s.end, c.query.Merchant}
+		condition, args = condition+` AND merchant = ?`, append(args, c.query.Merchant)
 	}
 	rows, err := c.tx.QueryContext(ctx,
 		c.db.query(fmt.Sprintf(`SELECT made / %d, %s, bucket, status, result, trans_status, challenged, count(*)
@@ -357,6 +357,9 @@ func (db *database) rollHour(ctx context.Context, tx *sql.Tx, hour int64) error 
 		rows = append(rows, []any{start, merchant, t.encode()})
 	}
 	if err := db.putRows(ctx, tx, `INSERT INTO journal_rollups (start, merchant, counts) `, rows, ""); err != nil {
+		return err
+	}
+	if err := db.putPostings(ctx, tx, start); err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx,
@@ -509,6 +512,10 @@ func (db *database) forgetRollups(ctx context.Context, tx *sql.Tx, condition str
 	}
 	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM journal_rollups
 		WHERE start / %d IN (SELECT hour FROM journal_dirty WHERE writer = 'erase')`, hourLen)); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM journal_postings
+		WHERE made / %d IN (SELECT hour FROM journal_dirty WHERE writer = 'erase')`, hourLen)); err != nil {
 		return err
 	}
 	_, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM journal_days

@@ -151,7 +151,7 @@ func (n *newestEntries) add(item *frameItem) error {
 
 // countChangedRows counts the records of a day whose row says something else than a newest entry, or is missing, and
 // the rows that have no entry. Entries of nodes that wrote at the same time may all be the newest. Places that are not
-// those of the entries count as one more.
+// those of the entries count as one more, and so does each hour whose postings are not those of the rows.
 func (db *database) countChangedRows(ctx context.Context, day string) (n int, err error) {
 	at, err := time.Parse(time.DateOnly, day)
 	if err != nil {
@@ -206,10 +206,14 @@ func (db *database) countChangedRows(ctx context.Context, day string) (n int, er
 	}
 	n += len(all)
 	found, err := db.sumPlaces(ctx, begin, end)
+	if err != nil {
+		return n, err
+	}
 	if found != places {
 		n++
 	}
-	return n, err
+	changed, err := db.countChangedPostings(ctx, begin, end)
+	return n + changed, err
 }
 
 // sumPlaces adds up the places of a time, in whatever order.

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -75,6 +74,9 @@ CREATE TABLE IF NOT EXISTS journal_messages (made bigint NOT NULL, frame bigint 
 	PRIMARY KEY (frame, made)) PARTITION;
 CREATE TABLE IF NOT EXISTS journal_personal (made bigint NOT NULL, frame bigint NOT NULL, body bytea NOT NULL,
 	PRIMARY KEY (frame, made)) PARTITION;
+CREATE TABLE IF NOT EXISTS journal_postings (made bigint NOT NULL, key bigint NOT NULL, at bytea NOT NULL, mac bytea NOT NULL,
+	PRIMARY KEY (key, made)) KEYED PARTITION;
+CREATE INDEX IF NOT EXISTS journal_postings_made ON journal_postings (made);
 CREATE TABLE IF NOT EXISTS journal_rollups (start bigint NOT NULL, merchant text NOT NULL, counts bytea NOT NULL,
 	PRIMARY KEY (merchant, start));
 CREATE INDEX IF NOT EXISTS journal_rollups_start ON journal_rollups (start);
@@ -90,34 +92,6 @@ CREATE TABLE IF NOT EXISTS journal_chains (chain text PRIMARY KEY, day text NOT 
 CREATE TABLE IF NOT EXISTS journal_seals (n bigint PRIMARY KEY, text text NOT NULL, key_id text NOT NULL, signature bytea NOT NULL);
 CREATE TABLE IF NOT EXISTS journal_keys (day text PRIMARY KEY, wrapped bytea NOT NULL);
 `
-
-// coarse are the columns of journal_records that many records have the same value of. Each has an index for the whole
-// journal and one for each merchant, both in the order of time. So a search reads no more than the records that it
-// returns, however rare the value is. No index begins with the time alone, for a plan that reads all records of a time
-// may look cheaper and take seconds; journal_records_newest has the opposite of the time, which such a plan cannot use.
-var coarse = []string{"scheme", "acs", "status", "result", "reason"}
-
-// indexes returns the statements that make the indexes of the coarse columns.
-func indexes() (all []string) {
-	all = []string{`CREATE INDEX IF NOT EXISTS journal_records_of_merchant ON journal_records (merchant, made, id)`}
-	for _, column := range coarse {
-		where := ""
-		if isMostlyEmpty[column] {
-			where = " WHERE " + column + " <> ''"
-		}
-		all = append(all,
-			fmt.Sprintf(`CREATE INDEX IF NOT EXISTS journal_records_of_%s ON journal_records (%[1]s, made, id)%s`,
-				column, where),
-			fmt.Sprintf(
-				`CREATE INDEX IF NOT EXISTS journal_records_of_merchant_%s ON journal_records (merchant, %[1]s, made, id)%s`,
-				column, where))
-	}
-	return all
-}
-
-// isMostlyEmpty has the columns whose indexes leave out the rows that have no value. For SQLite to use them, a
-// condition has to say that, too; PostgreSQL would expect fewer rows than there are.
-var isMostlyEmpty = map[string]bool{"reference": true, "reason": true}
 
 func newDatabase(db *sql.DB, keys *Keys) *database {
 	return &database{

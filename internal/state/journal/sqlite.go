@@ -111,7 +111,7 @@ const openTime = 5 * time.Second
 func makeFileTables(ctx context.Context, pool *sql.DB) error {
 	tables := strings.NewReplacer(" PARTITION", "", " KEYED", " WITHOUT ROWID").Replace(schema)
 	for end := time.Now().Add(openTime); ; time.Sleep(time.Millisecond) {
-		_, err := pool.ExecContext(ctx, tables+strings.Join(indexes(), ";\n"))
+		_, err := pool.ExecContext(ctx, tables)
 		if failed, ok := errors.AsType[*driver.Error](err); !ok || failed.Code()&0xff != lib.SQLITE_BUSY ||
 			time.Now().After(end) {
 			return err

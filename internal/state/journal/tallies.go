@@ -3,7 +3,6 @@ package journal
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -334,7 +333,7 @@ func (db *database) countUnkept(ctx context.Context, q CountQuery, all unkeptSum
 func (c *counter) addUnkeptRecords(ctx context.Context, s span) error {
 	condition, args := `-made <= ? AND -made > ?`, []any{s.begin, s.end, -s.begin, -s.end}
 	if c.query.Merchant != "" {
-		condition, args = `merchant = ?`, []any{s.begin, s.end, c.query.Merchant}
+		condition, args = condition+` AND merchant = ?`, append(args, c.query.Merchant)
 	}
 	rows, err := c.tx.QueryContext(ctx, c.db.query(fmt.Sprintf(`SELECT made / %d, merchant, scheme, unkept, count(*)
 		FROM journal_records WHERE %s AND made >= ? AND made < ? AND %s GROUP BY 1, 2, 3, 4`, hourLen, countedKinds,
@@ -366,14 +365,15 @@ func (c *counter) findLast(ctx context.Context, key unkeptKey, sum *unkeptSum) e
 	if sum.newest%dayLen == 0 {
 		end = sum.newest + dayLen
 	}
-	err := c.tx.QueryRowContext(ctx,
-		c.db.query(`SELECT made, id FROM journal_records WHERE merchant = ? AND scheme = ? AND made >= ? AND made < ?
-		AND `+countedKinds+
-			` AND unkept <> '' AND replace(',' || unkept || ',', ?, '') <> ',' || unkept || ',' ORDER BY made DESC, id DESC LIMIT 1`),
-		key.merchant, scheme, max(sum.newest, c.query.From.UnixMilli()), min(end, c.query.To.UnixMilli()),
-		","+rule.text()+",").Scan(&sum.last, &sum.example)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil // its day is being removed
+	q := Query{
+		Merchant: key.merchant, Scheme: scheme, unkept: &key,
+		From: time.UnixMilli(max(sum.newest, c.query.From.UnixMilli())), To: time.UnixMilli(min(end, c.query.To.UnixMilli())),
 	}
-	return err
+	find := coarseSearch{db: c.db, tx: c.tx, query: q, keys: q.coarseKeys(), limit: 1}
+	if err := find.run(ctx); err != nil || len(find.found) == 0 {
+		return err // without any its day is being removed
+	}
+	row := find.found[0].row()
+	sum.last, sum.example = row[0].(int64), row[1].(string)
+	return nil
 }
