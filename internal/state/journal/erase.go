@@ -150,7 +150,7 @@ func (db *database) replaceSealed(ctx context.Context, tx *sql.Tx, f *frame, tab
 		_, err := tx.ExecContext(ctx, db.query(`DELETE FROM `+table+` WHERE frame = ? AND made = ?`), f.n, f.made)
 		return err
 	}
-	body, err := db.sealPacked(f, table, text)
+	body, err := db.sealPacked(f, table, text, new([]byte))
 	if err == nil {
 		_, err = tx.ExecContext(ctx, db.query(`UPDATE `+cmp.Or(table, "journal_frames")+` SET body = ? WHERE frame = ? AND made = ?`),
 			body, f.n, f.made)

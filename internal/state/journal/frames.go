@@ -96,7 +96,7 @@ func (db *database) addFrame(w *framesToWrite, entries []*Entry, records [][]byt
 	made, _ := spanOfDay(entries[0].Record.Created)
 	f := frame{made: made, n: db.nextFrame(), first: head.seq + 1}
 	f.chain = db.chainName(f.day())
-	var items, messages, personal []byte
+	items, messages, personal := db.items[:0], db.messages[:0], db.personal[:0]
 	hasMessages, hasPersonal := false, false
 	for i, e := range entries {
 		bare, kept, err := splitMessages(e)
@@ -116,9 +116,10 @@ func (db *database) addFrame(w *framesToWrite, entries []*Entry, records [][]byt
 		head.seq, head.link = head.seq+1, NextLink(head.link, digest)
 		f.digests = append(f.digests, digest...)
 		items = item.append(items)
-		var text []byte
+		text := db.text[:0]
 		if len(kept) > 0 {
-			hasMessages, text = true, appendMessages(nil, kept)
+			hasMessages, text = true, appendMessages(text, kept)
+			db.text = text
 		}
 		messages = appendText(messages, text)
 		if text, err = personalOf(e); err != nil {
@@ -128,6 +129,7 @@ func (db *database) addFrame(w *framesToWrite, entries []*Entry, records [][]byt
 		personal = appendText(personal, text)
 		w.places = append(w.places, []any{e.Record.Created.UnixMilli(), item.id, item.kind, f.n, int64(i), int64(0)})
 	}
+	db.items, db.messages, db.personal = items, messages, personal
 	f.last, f.link = head.seq, head.link
 	f.mac = db.ours.LinkMAC(f.chain, f.last, f.link)
 	return db.addSealed(w, &f, items, ifSet(hasMessages, messages), ifSet(hasPersonal, personal))
@@ -143,7 +145,7 @@ func ifSet(isWanted bool, text []byte) []byte {
 
 // addSealed seals a frame, and what stands beside it, and adds their rows.
 func (db *database) addSealed(w *framesToWrite, f *frame, items, messages, personal []byte) (err error) {
-	if f.body, err = db.sealPacked(f, "", items); err != nil {
+	if f.body, err = db.sealPacked(f, "", items, &db.packed); err != nil {
 		return err
 	}
 	w.frames = append(w.frames, f.row())
@@ -155,7 +157,7 @@ func (db *database) addSealed(w *framesToWrite, f *frame, items, messages, perso
 		if beside.text == nil {
 			continue
 		}
-		body, err := db.sealPacked(f, beside.table, beside.text)
+		body, err := db.sealPacked(f, beside.table, beside.text, &db.packed)
 		if err != nil {
 			return err
 		}
@@ -165,9 +167,10 @@ func (db *database) addSealed(w *framesToWrite, f *frame, items, messages, perso
 }
 
 // sealPacked compresses what a frame has, or what a table has beside it, and seals it under the key of its day, which
-// must be known.
-func (db *database) sealPacked(f *frame, table string, text []byte) ([]byte, error) {
-	return seal(db.keyOf(f.day()), s2.Encode(nil, text), f.name()+table)
+// must be known. The buffer may be used again.
+func (db *database) sealPacked(f *frame, table string, text []byte, buffer *[]byte) ([]byte, error) {
+	*buffer = s2.Encode((*buffer)[:cap(*buffer)], text)
+	return seal(db.keyOf(f.day()), *buffer, f.name()+table)
 }
 
 // append writes an item.

@@ -15,9 +15,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"hash"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/openthreeds/threeds/internal/base/keyfile"
 )
@@ -30,7 +32,8 @@ type Keys struct {
 	wrapping [][]byte // for the keys of the days
 	hash     [][]byte // for card numbers
 	signing  [][]byte // seeds of Ed25519, for seals and exports
-	macs     [][]byte // follow from wrapping, for links, rows and counters
+	macs     []*keyed // under keys that follow from wrapping, for links, rows, postings and counters
+	cards    []*keyed // under the keys of hash
 }
 
 // keyFile is the content of a file of keys.
@@ -48,8 +51,33 @@ func NewKeys() *Keys {
 		return [][]byte{key}
 	}
 	k := &Keys{wrapping: one(), hash: one(), signing: one()}
-	k.macs = deriveMACKeys(k.wrapping)
+	k.prepare()
 	return k
+}
+
+// prepare makes what follows from the keys.
+func (k *Keys) prepare() {
+	k.macs = deriveMACKeys(k.wrapping)
+	for _, key := range k.hash {
+		k.cards = append(k.cards, newKeyed(key))
+	}
+}
+
+// A keyed makes HMACs with SHA-256 under one key. It keeps hashes, for to make one takes as long as to use it.
+type keyed struct{ free sync.Pool }
+
+func newKeyed(key []byte) *keyed {
+	return &keyed{sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
+}
+
+// sum returns the first n bytes of the HMAC of a text.
+func (k *keyed) sum(text []byte, n int) []byte {
+	h := k.free.Get().(hash.Hash)
+	h.Reset()
+	h.Write(text)
+	all := h.Sum(nil)
+	k.free.Put(h)
+	return all[:n:n]
 }
 
 // LoadOrCreateKeys is [LoadKeys], but a missing file is made first, as by [CreateKeys].
@@ -97,7 +125,7 @@ func parseKeys(data []byte) (*Keys, error) {
 			*part.into = append(*part.into, key)
 		}
 	}
-	k.macs = deriveMACKeys(k.wrapping)
+	k.prepare()
 	return k, nil
 }
 
@@ -137,16 +165,17 @@ func (k *Keys) CardHash(pan string) []byte {
 	if k == nil || pan == "" {
 		return nil
 	}
-	return k.CardHashes(pan)[0]
+	return k.cards[0].sum(cardText(pan), hashLen)
 }
+
+// cardText is what the hash of a card number is made over.
+func cardText(pan string) []byte { return append([]byte("card "), pan...) }
 
 // CardHashes returns the hash of a card number under each key that the file has, the newest first.
 func (k *Keys) CardHashes(pan string) [][]byte {
 	var all [][]byte
-	for _, key := range k.hash {
-		mac := hmac.New(sha256.New, key)
-		mac.Write([]byte("card " + pan))
-		all = append(all, mac.Sum(nil)[:hashLen])
+	for _, key := range k.cards {
+		all = append(all, key.sum(cardText(pan), hashLen))
 	}
 	return all
 }

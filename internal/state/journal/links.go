@@ -25,30 +25,23 @@ const MACLen = 16
 const macLabel = "threeds journal mac"
 
 // deriveMACKeys returns the keys of MACs that follow from the wrapping keys.
-func deriveMACKeys(wrapping [][]byte) (all [][]byte) {
+func deriveMACKeys(wrapping [][]byte) (all []*keyed) {
 	for _, secret := range wrapping {
 		key, err := hkdf.Key(sha256.New, secret, nil, macLabel, keyLen)
 		if err != nil {
 			panic(err) // only a longer key than SHA-256 can make is an error
 		}
-		all = append(all, key)
+		all = append(all, newKeyed(key))
 	}
 	return all
 }
 
-// macUnder returns the MAC of a text under a key.
-func macUnder(key, text []byte) []byte {
-	mac := hmac.New(sha256.New, key)
-	mac.Write(text)
-	return mac.Sum(nil)[:MACLen]
-}
-
 // mac returns the MAC of a text.
-func (k *Keys) mac(text []byte) []byte { return macUnder(k.macs[0], text) }
+func (k *Keys) mac(text []byte) []byte { return k.macs[0].sum(text, MACLen) }
 
 // isMAC reports whether a MAC of a text was made under one of the keys.
 func (k *Keys) isMAC(mac, text []byte) bool {
-	return slices.ContainsFunc(k.macs, func(key []byte) bool { return hmac.Equal(mac, macUnder(key, text)) })
+	return slices.ContainsFunc(k.macs, func(key *keyed) bool { return hmac.Equal(mac, key.sum(text, MACLen)) })
 }
 
 // linkText is what the MAC of a link is made over.
@@ -75,14 +68,20 @@ func firstLink(chain string) []byte {
 
 // NextLink returns the link of an entry behind another: SHA-256 over that link and the digest of the entry.
 func NextLink(before, digest []byte) []byte {
-	sum := sha256.Sum256(append(slices.Clone(before), digest...))
-	return sum[:]
+	return sumOf(before, digest)
 }
 
 // DigestOf returns the digest of an entry: SHA-256 over its salt and content.
 func DigestOf(salt, content []byte) []byte {
-	sum := sha256.Sum256(append(slices.Clone(salt), content...))
-	return sum[:]
+	return sumOf(salt, content)
+}
+
+// sumOf returns SHA-256 over two texts.
+func sumOf(first, second []byte) []byte {
+	h := sha256.New()
+	h.Write(first)
+	h.Write(second)
+	return h.Sum(nil)
 }
 
 // A ChainEnd is how far a chain has come.

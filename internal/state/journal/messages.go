@@ -38,9 +38,12 @@ func splitMessages(e *Entry) (bare Entry, kept []keptMessage, err error) {
 		if len(s.Message) == 0 {
 			continue
 		}
-		text := jsontext.Value(slices.Clone(s.Message))
-		if err := text.Compact(); err != nil { // as an export has it
-			return bare, nil, err
+		text := jsontext.Value(s.Message)
+		if hasBlanks(text) {
+			text = slices.Clone(text)
+			if err := text.Compact(); err != nil { // as an export has it
+				return bare, nil, err
+			}
 		}
 		salt := make([]byte, 16)
 		rand.Read(salt)
@@ -48,6 +51,22 @@ func splitMessages(e *Entry) (bare Entry, kept []keptMessage, err error) {
 		s.Message, s.Bytes, s.Digest = nil, len(text), hex.EncodeToString(DigestOf(salt, text))
 	}
 	return bare, kept, nil
+}
+
+// hasBlanks reports whether JSON has blanks outside its strings.
+func hasBlanks(text []byte) bool {
+	isInside := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\':
+			i++
+		case c == '"':
+			isInside = !isInside
+		case c <= ' ' && !isInside:
+			return true
+		}
+	}
+	return false
 }
 
 // appendMessages appends messages as JSON, without blanks.

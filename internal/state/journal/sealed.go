@@ -18,8 +18,8 @@ import (
 // spreadsheets, is read from the sealed entries.
 
 // rowText is what the MAC of a row is made over: its columns in their order, each behind its length.
-func rowText(row []any) []byte {
-	text := []byte("threeds journal row ")
+func rowText(text []byte, row []any) []byte {
+	text = append(text, "threeds journal row "...)
 	for _, value := range row {
 		switch value := value.(type) {
 		case int64:
@@ -27,7 +27,7 @@ func rowText(row []any) []byte {
 		case string:
 			text = appendText(append(text, 't'), value)
 		case []byte:
-			text = appendText(append(text, 'b'), string(value))
+			text = appendText(append(text, 'b'), value)
 		}
 	}
 	return text
@@ -81,7 +81,7 @@ func (v *recordValues) row() (all []any) {
 // recordOf returns the record of a row, or what may be told of one that was changed in the store.
 func (db *database) recordOf(v *recordValues) (r Record, err error) {
 	row := v.row()
-	if !db.ours.isMAC(v.mac, rowText(row)) {
+	if !db.ours.isMAC(v.mac, rowText(nil, row)) {
 		return db.changedRecord(row[1].(string), v.numbers[0]), nil
 	}
 	err = json.Unmarshal([]byte(row[slices.Index(recordColumns, "data")].(string)), &r)
@@ -179,7 +179,7 @@ func (db *database) countChangedRows(ctx context.Context, day string) (n int, er
 			if err != nil || items[i].isErased() {
 				continue
 			}
-			places += db.sumOf(items[i].id, items[i].kind, f.n, int64(i))
+			places += db.placeSum(items[i].id, items[i].kind, f.n, int64(i))
 			err = entries.add(&items[i])
 		}
 		return err
@@ -199,7 +199,7 @@ func (db *database) countChangedRows(ctx context.Context, day string) (n int, er
 	for i := range rows {
 		row := rows[i].row()
 		id, data := row[1].(string), row[slices.Index(recordColumns, "data")].(string)
-		if !db.ours.isMAC(rows[i].mac, rowText(row)) || !slices.Contains(all[id].records, sha256.Sum256([]byte(data))) {
+		if !db.ours.isMAC(rows[i].mac, rowText(nil, row)) || !slices.Contains(all[id].records, sha256.Sum256([]byte(data))) {
 			n++
 		}
 		delete(all, id)
@@ -229,13 +229,13 @@ func (db *database) sumPlaces(ctx context.Context, begin, end int64) (sum uint64
 		if err := rows.Scan(&p.id, &p.kind, &p.frame, &p.at); err != nil {
 			return 0, err
 		}
-		sum += db.sumOf(p.id, p.kind, p.frame, p.at)
+		sum += db.placeSum(p.id, p.kind, p.frame, p.at)
 	}
 	return sum, rows.Err()
 }
 
-// sumOf returns what a place adds to the sum of places. Without the keys nobody knows it.
-func (db *database) sumOf(id, kind string, frame, at int64) uint64 {
+// placeSum returns what a place adds to the sum of places. Without the keys nobody knows it.
+func (db *database) placeSum(id, kind string, frame, at int64) uint64 {
 	mac := db.ours.mac(fmt.Appendf(nil, "threeds journal place %q %q %d %d", id, kind, frame, at))
 	return binary.BigEndian.Uint64(mac)
 }

@@ -38,7 +38,10 @@ type database struct {
 	keys   sync.Map              // of days, by their names
 	writer string                // names the chains of this process
 	frames int64                 // how many frames were numbered
-	ours   *Keys
+
+	// Buffers of the writer.
+	items, messages, personal, text, packed, row []byte
+	ours                                         *Keys
 
 	changed *atomic.Uint64 // counts rows that were read and are not as they were written
 }
@@ -527,5 +530,6 @@ func (db *database) recordRow(e *Entry, data []byte) []any {
 		r.ACS, dsTransID, r.ACSTransID, challenged, int64(bucketOf(r.DurationMS)), e.CardHash, string(data),
 		unkeptText(r.Unkept),
 	}
-	return append(row, db.ours.mac(rowText(row)))
+	db.row = rowText(db.row[:0], row)
+	return append(row, db.ours.mac(db.row))
 }
