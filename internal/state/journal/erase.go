@@ -33,8 +33,9 @@ func (db *database) erase(ctx context.Context, q Query) (authentications, record
 	if err != nil {
 		return 0, 0, err
 	}
-	days, err := readNumbers(ctx, tx, db.query(fmt.Sprintf(`SELECT DISTINCT made / %d FROM journal_records WHERE %s ORDER BY 1`,
-		dayLen, condition)), args...)
+	days, err := readNumbers(ctx, tx,
+		db.query(fmt.Sprintf(`SELECT DISTINCT made / %d FROM journal_records WHERE %s ORDER BY 1`,
+			dayLen, condition)), args...)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -152,7 +153,8 @@ func (db *database) replaceSealed(ctx context.Context, tx *sql.Tx, f *frame, tab
 	}
 	body, err := db.sealPacked(f, table, text, new([]byte))
 	if err == nil {
-		_, err = tx.ExecContext(ctx, db.query(`UPDATE `+cmp.Or(table, "journal_frames")+` SET body = ? WHERE frame = ? AND made = ?`),
+		_, err = tx.ExecContext(ctx,
+			db.query(`UPDATE `+cmp.Or(table, "journal_frames")+` SET body = ? WHERE frame = ? AND made = ?`),
 			body, f.n, f.made)
 	}
 	return err

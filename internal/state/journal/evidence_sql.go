@@ -114,7 +114,9 @@ type chainPlace struct {
 // sealErasure makes the tombstones of entries that are about to lose their content, in the transaction that erases them
 // where seals are in the same database.
 func (db *database) sealErasure(ctx context.Context, tx *sql.Tx, s statement, all []chainPlace) error {
-	slices.SortFunc(all, func(a, b chainPlace) int { return cmp.Or(strings.Compare(a.chain, b.chain), cmp.Compare(a.seq, b.seq)) })
+	slices.SortFunc(all, func(a, b chainPlace) int {
+		return cmp.Or(strings.Compare(a.chain, b.chain), cmp.Compare(a.seq, b.seq))
+	})
 	for len(all) > 0 {
 		s.erased, s.count = map[string][]erasedSpan{}, 0
 		spans := 0

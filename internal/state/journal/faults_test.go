@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestFaultsWaitForNobody: what does not fit is listed also while a seal is made, which may wait for a lock of the database
-// that a node holds that was stopped: as it was known before.
+// TestFaultsWaitForNobody: what does not fit is listed also while a seal is made, which may wait for a lock of the
+// database that a node holds that was stopped: as it was known before.
 func TestFaultsWaitForNobody(t *testing.T) {
 	t.Parallel()
 	e := &evidence{faults: []string{"seal 3 is gone"}, known: newKnown()}

@@ -295,11 +295,13 @@ func (db *database) eachFrame(ctx context.Context, from querier, part framePart,
 		if column == "NULL" {
 			return column
 		}
-		return fmt.Sprintf(`(SELECT %s FROM %s %[3]s WHERE %[3]s.frame = f.frame AND %[3]s.made = f.made)`, column, table, letter)
+		return fmt.Sprintf(`(SELECT %s FROM %s %[3]s WHERE %[3]s.frame = f.frame AND %[3]s.made = f.made)`, column,
+			table, letter)
 	}
-	rows, err := from.QueryContext(ctx, db.query(`SELECT made, frame, chain, first, last, digests, link, mac, `+columns[0]+`, `+
-		beside(columns[1], "journal_messages", "m")+`, `+beside(columns[2], "journal_personal", "p")+
-		` FROM journal_frames f WHERE `+condition+` ORDER BY chain, first`), args...)
+	rows, err := from.QueryContext(ctx,
+		db.query(`SELECT made, frame, chain, first, last, digests, link, mac, `+columns[0]+`, `+
+			beside(columns[1], "journal_messages", "m")+`, `+beside(columns[2], "journal_personal", "p")+
+			` FROM journal_frames f WHERE `+condition+` ORDER BY chain, first`), args...)
 	if err != nil {
 		return err
 	}
@@ -453,7 +455,8 @@ func (db *database) exportChain(ctx context.Context, after ChainEnd, day string,
 }
 
 // openForExport opens a frame and its messages. Items are nil if it is not as it was written.
-func (db *database) openForExport(ctx context.Context, f *frame, isBare bool) (items []frameItem, messages [][]byte, err error) {
+func (db *database) openForExport(ctx context.Context, f *frame,
+	isBare bool) (items []frameItem, messages [][]byte, err error) {
 	if isBare {
 		return nil, nil, nil
 	}

@@ -17,8 +17,8 @@ import (
 )
 
 // Messages go before their records do. So an entry is chained without them: each step has the digest of its message,
-// and the message itself, with the salt of that digest, is in a frame of another table. When it is gone, the entry is as it
-// was written, and its chain verifies.
+// and the message itself, with the salt of that digest, is in a frame of another table. When it is gone, the entry is
+// as it was written, and its chain verifies.
 
 // A keptMessage is the message of a step of an entry.
 type keptMessage struct {

@@ -145,7 +145,8 @@ func TestJ5SearchReadsWhatItReturns(t *testing.T) {
 	if err != nil || len(page.Records) != 1 || page.Records[0].ID != g.ID(7, planned) {
 		t.Errorf("by the id of the directory server: %+v, %v", page.Records, err)
 	}
-	text, args = db.query(placesText+`id = ? AND made >= ? AND made < ?`), []any{id, planned.AddDate(0, 0, -30).UnixMilli(), planned.AddDate(0, 0, -30).Add(time.Hour).UnixMilli()}
+	text, args = db.query(placesText+`id = ? AND made >= ? AND made < ?`),
+		[]any{id, planned.AddDate(0, 0, -30).UnixMilli(), planned.AddDate(0, 0, -30).Add(time.Hour).UnixMilli()}
 	if _, tables := db.explain(t, text, args); len(tables) > 1 {
 		t.Errorf("the places of an id are read out of %v", tables)
 	}

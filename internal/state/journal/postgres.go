@@ -254,7 +254,8 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 	if err := s.bookExpired(ctx, last.UnixMilli()); err != nil {
 		return err
 	}
-	if err := s.dropPartitions(ctx, last, slices.Concat([]string{"journal_frames", "journal_places"}, monthTables, besideTables)...); err != nil {
+	if err := s.dropPartitions(ctx, last, slices.Concat([]string{"journal_frames", "journal_places"}, monthTables,
+		besideTables)...); err != nil {
 		return err
 	}
 	for _, table := range []string{"journal_chains", "journal_keys"} {

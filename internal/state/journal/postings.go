@@ -181,7 +181,8 @@ func (s *coarseSearch) run(ctx context.Context) error {
 		all.end = min(all.end, made+1)
 	}
 	s.query.byTime = true
-	dirty, err := readNumbers(ctx, s.tx, s.db.query(`SELECT DISTINCT hour FROM journal_dirty WHERE hour >= ? AND hour <= ?`),
+	dirty, err := readNumbers(ctx, s.tx,
+		s.db.query(`SELECT DISTINCT hour FROM journal_dirty WHERE hour >= ? AND hour <= ?`),
 		all.begin/hourLen, all.end/hourLen)
 	if err != nil {
 		return err
@@ -358,7 +359,8 @@ func (db *database) countChangedPostings(ctx context.Context, begin, end int64) 
 		}
 		isSame := len(rows) == len(all)
 		for _, r := range rows {
-			isSame = isSame && slices.Equal(r.at, encodeTimes(all[r.key])) && db.ours.isMAC(r.mac, postingText(start, r.key, r.at))
+			isSame = isSame && slices.Equal(r.at, encodeTimes(all[r.key])) &&
+				db.ours.isMAC(r.mac, postingText(start, r.key, r.at))
 		}
 		if !isSame {
 			n++

@@ -86,8 +86,9 @@ func postingStores(t *testing.T, do func(t *testing.T, st Store, keys *Keys)) {
 	}
 }
 
-// TestJ5SearchesFindWhatAScanFinds: of some hundred random searches each returns what a look at all records finds, in
-// the same order and page by page: while all hours are new, after they were counted, and after some records have changed.
+// TestJ5SearchesFindWhatAScanFinds: of some hundred random searches each returns what a look at all records
+// finds, in the same order and page by page: while all hours are new, after they were counted, and after
+// some records have changed.
 func TestJ5SearchesFindWhatAScanFinds(t *testing.T) {
 	t.Parallel()
 	postingStores(t, func(t *testing.T, st Store, keys *Keys) {

@@ -52,7 +52,8 @@ func (db *database) where(q Query) (string, []any) {
 	}
 	if q.unkept != nil {
 		rule, _ := parseUnkeptName(q.unkept.name)
-		add(countedKinds+` AND unkept <> '' AND replace(',' || unkept || ',', ?, '') <> ',' || unkept || ','`, ","+rule.text()+",")
+		add(countedKinds+` AND unkept <> '' AND replace(',' || unkept || ',', ?, '') <> ',' || unkept || ','`,
+			","+rule.text()+",")
 	}
 	isOfTimeAlone := q.byTime || q.isOfTimeAlone()
 	if q.Begun {

@@ -109,7 +109,8 @@ type newestEntry struct {
 func (db *database) readNewest(ctx context.Context, from querier, begin, end int64,
 	isWanted func(*frameItem) bool) (map[string]newestEntry, error) {
 	newest := map[string]newestEntry{}
-	return newest, db.eachNewest(ctx, from, begin, end, func(item *frameItem, e newestEntry) { newest[item.id] = e }, isWanted)
+	return newest, db.eachNewest(ctx, from, begin, end,
+		func(item *frameItem, e newestEntry) { newest[item.id] = e }, isWanted)
 }
 
 // eachNewest calls do with the entries of the records of the days of a time, but for those that are older than one

@@ -52,8 +52,8 @@ type chainHead struct {
 	link []byte
 }
 
-// schema has the tables of either kind of database. PARTITION stands for how PostgreSQL partitions one, and KEYED for how
-// SQLite keeps one in the order of its key.
+// schema has the tables of either kind of database. PARTITION stands for how PostgreSQL partitions one, and KEYED for
+// how SQLite keeps one in the order of its key.
 const schema = `
 CREATE TABLE IF NOT EXISTS journal_frames (made bigint NOT NULL, frame bigint NOT NULL, chain text NOT NULL, first bigint NOT NULL,
 	last bigint NOT NULL, digests bytea NOT NULL, link bytea NOT NULL, mac bytea NOT NULL, body bytea NOT NULL,
