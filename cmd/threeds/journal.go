@@ -47,6 +47,12 @@ var journalCommands = []cmdline.Command{
 		Does:  `write days of the journal; only JSON lines can be verified`,
 	},
 	{
+		Name: "follow", Run: followJournal,
+		Takes: `[--from SEAL] [--once] [--config FILE]`,
+		Does: `print entries as they come, as lines of an export: first those that a seal is about, then the seal;
+			--from is the number of the last seal that the reader has; --once ends when all has been printed`,
+	},
+	{
 		Name: "import", Run: importJournal,
 		Takes: `[--key FILE] [--config FILE] FILE`,
 		Does: `add what an export of another journal has and this one lacks, if the export is as it was written;

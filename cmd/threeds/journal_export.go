@@ -82,6 +82,40 @@ func verifyJournal(_ context.Context, cmd *cmdline.Invocation) error {
 	return err
 }
 
+// followEvery is how long followJournal waits before it looks for another seal.
+const followEvery = time.Second
+
+// followJournal prints entries as they come.
+func followJournal(ctx context.Context, cmd *cmdline.Invocation) error {
+	from := cmd.Int("from", 0, "go on behind this seal")
+	isOnce := cmd.Bool("once", false, "end when all has been printed")
+	file := cmd.ConfigFlag()
+	if _, err := cmd.ReadArgs(0); err != nil {
+		return err
+	}
+	if *from < 0 {
+		return cmdline.Usagef("journal follow: --from: want the number of a seal, or 0 for all entries")
+	}
+	err := local.WithJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
+		f := journal.Follower{Store: st, Keys: keys, From: int64(*from), To: cmd.Stdout}
+		if !*isOnce {
+			f.Wait = func(ctx context.Context) error {
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				case <-time.After(followEvery):
+					return nil
+				}
+			}
+		}
+		return f.Run(ctx)
+	})
+	if errors.Is(err, context.Canceled) {
+		return nil // it was told to end
+	}
+	return err
+}
+
 // witnessJournal compares heads that were noted elsewhere with those that the journal and the audit trail have now.
 func witnessJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	file := cmd.ConfigFlag()

@@ -229,17 +229,8 @@ func (w *exportWriter) writeEntry(ctx context.Context, e *ExportedEntry) error {
 	if err := w.check.Next(e); err != nil {
 		w.fail(err)
 	}
-	l := exportLine{
-		Type: "record", Chain: e.Chain, Seq: e.Seq, Digest: hex.EncodeToString(e.Digest), Link: hex.EncodeToString(e.Link),
-	}
-	switch {
-	case e.Content == nil:
-		l.Type, l.IsErased = "link", !e.IsDamaged
-	case e.IsLeftOut, w.query.Merchant != "" && e.Merchant != w.query.Merchant:
-		l.Type = "link"
-	default:
-		l.Salt, l.Card, l.Record, l.Messages = hex.EncodeToString(e.Salt), hex.EncodeToString(e.CardHash),
-			e.Content, e.Messages
+	l := e.line(w.query.Merchant != "" && e.Merchant != w.query.Merchant)
+	if l.Type == "record" {
 		w.count++
 	}
 	err := w.put(l)

@@ -51,3 +51,15 @@ func RollBlock(t *testing.T, st Store, at time.Time) {
 		}
 	}
 }
+
+// BeginChains has all databases of a store begin other chains, as after a start of the server.
+func BeginChains(t *testing.T, st Store) {
+	t.Helper()
+	if st, ok := st.(*tableStore); ok {
+		st.beginChains()
+		return
+	}
+	for _, db := range st.(*fileStore).months {
+		db.beginChains()
+	}
+}

@@ -1,0 +1,173 @@
+package journal
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// A Follower writes the entries of a journal as lines, as they come. Lines are those of an export. First come the
+// entries that a seal is about, and then the seal. So whoever has the line of a seal has all entries until there, and
+// goes on behind its number: an entry may come twice, and none is missing. Two lines with the same chain and number are
+// of the same entry. Entries come when a head names them, which is within about a minute.
+type Follower struct {
+	Store Store
+	Keys  *Keys
+	From  int64 // the number of the last seal that the reader has; 0 means that it has none
+	To    io.Writer
+	// Wait returns when it is time to look again. Nil ends Run when all has been written.
+	Wait func(ctx context.Context) error
+
+	out    *bufio.Writer
+	parts  evidenceParts
+	newest known // what all seals say
+	known  known // what the seals say that were passed on
+}
+
+// Run writes until its context ends, or until something is not as it was written, which it returns.
+func (f *Follower) Run(ctx context.Context) error {
+	parts, ok := f.Store.(evidenceParts)
+	if !ok {
+		return errors.New("journal: this kind of store cannot be followed")
+	}
+	f.out, f.parts, f.newest, f.known = bufio.NewWriter(f.To), parts, newKnown(), newKnown()
+	for {
+		if err := errors.Join(f.look(ctx), f.out.Flush()); err != nil {
+			return err
+		}
+		if f.From > f.newest.n {
+			return fmt.Errorf("journal: there is no seal %d, the newest is %d: is this another journal?", f.From, f.newest.n)
+		}
+		if f.Wait == nil {
+			return nil
+		}
+		if err := f.Wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// look writes what has come since the last look.
+func (f *Follower) look(ctx context.Context) error {
+	var fresh []Seal
+	if err := f.Store.ReadSeals(ctx, f.newest.n+1, func(s Seal) error {
+		if what := f.newest.add(&s); what != "" {
+			return &faultError{what}
+		}
+		if !s.isSignedBy(f.Keys.publicKeys()) {
+			return &faultError{fmt.Sprintf("seal %d is not signed by a key of this journal", s.N)}
+		}
+		fresh = append(fresh, s)
+		return nil
+	}); err != nil {
+		return err
+	}
+	for i := range fresh {
+		if err := f.pass(ctx, &fresh[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pass writes the entries that a seal is about, and the seal.
+func (f *Follower) pass(ctx context.Context, s *Seal) error {
+	said, err := parseSeal(s.Text)
+	if err != nil {
+		return err
+	}
+	if s.N > f.From {
+		for _, end := range said.chains {
+			if err := f.writeUntil(ctx, end); err != nil {
+				return err
+			}
+		}
+		if err := f.put(s.line("seal")); err != nil {
+			return err
+		}
+	}
+	if what := f.known.add(s); what != "" {
+		return &faultError{what}
+	}
+	return nil
+}
+
+// writeUntil writes the entries of a chain until an end, behind those that earlier seals are about. Entries of days
+// that are over their time are left out.
+func (f *Follower) writeUntil(ctx context.Context, end ChainEnd) error {
+	if end.Chain == AuditChain || !f.newest.isKept(end.Chain) {
+		return nil
+	}
+	after := ChainEnd{Chain: end.Chain}
+	if k := f.known.chains[end.Chain]; k != nil {
+		after = k.end()
+	}
+	day := dayOfChain(end.Chain)
+	db, err := f.parts.partOf(ctx, day)
+	if err != nil {
+		return err
+	}
+	check := f.Keys.NewChainCheck(after)
+	check.isErased = func(seq int64) bool { return f.newest.isErased(end.Chain, seq) }
+	if db != nil {
+		if err := db.exportChain(ctx, after, day, end.Seq, false, func(e ExportedEntry) error {
+			if e.Content == nil && !e.IsDamaged && !check.isErased(e.Seq) { // it may have been erased just now
+				if err := f.refreshErased(ctx); err != nil {
+					return err
+				}
+			}
+			if err := check.Next(&e); err != nil {
+				return err
+			}
+			return f.put(e.line(false))
+		}); err != nil {
+			return err
+		}
+	}
+	if check.Seq != end.Seq || !bytes.Equal(check.Link, end.Link) {
+		return &faultError{fmt.Sprintf("the chain %s has %d entries, and a seal says %d", end.Chain, check.Seq, end.Seq)}
+	}
+	return nil
+}
+
+// refreshErased notes what was erased since the last look.
+func (f *Follower) refreshErased(ctx context.Context) error {
+	return f.Store.ReadSeals(ctx, f.newest.n+1, func(s Seal) error {
+		said, err := parseSeal(s.Text)
+		if err != nil || !s.isSignedBy(f.Keys.publicKeys()) {
+			return &faultError{fmt.Sprintf("seal %d is not signed by a key of this journal", s.N)}
+		}
+		for chain, spans := range said.erased {
+			f.newest.erased[chain] = append(f.newest.erased[chain], spans...)
+		}
+		return nil
+	})
+}
+
+// put writes a line.
+func (f *Follower) put(l exportLine) error {
+	text, err := encodeLine(l)
+	if err == nil {
+		_, err = f.out.Write(text)
+	}
+	return err
+}
+
+// line returns the line of an entry, without its content if that is not to be shown.
+func (e *ExportedEntry) line(isHidden bool) exportLine {
+	l := exportLine{
+		Type: "link", Chain: e.Chain, Seq: e.Seq, Digest: hex.EncodeToString(e.Digest), Link: hex.EncodeToString(e.Link),
+	}
+	switch {
+	case e.Content == nil:
+		l.IsErased = !e.IsDamaged
+	case !e.IsLeftOut && !isHidden:
+		l.Type, l.Salt, l.Card = "record", hex.EncodeToString(e.Salt), hex.EncodeToString(e.CardHash)
+		l.Record, l.Messages = e.Content, e.Messages
+	}
+	return l
+}
