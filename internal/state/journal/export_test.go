@@ -40,15 +40,17 @@ func AllDatabases(t *testing.T, st Store) []*sql.DB {
 // RollBlock makes the rollups of the block of days that a time is in, in all databases of a store.
 func RollBlock(t *testing.T, st Store, at time.Time) {
 	t.Helper()
-	for _, pool := range Databases(t, st) {
-		db := newDatabase(pool, nil)
-		db.putRows = putRows
-		if _, db.numbered = st.(*tableStore); db.numbered {
-			db.putRows = unnestRows
-		}
-		if err := db.inTx(t.Context(), func(tx *sql.Tx) error { return db.rollBlock(t.Context(), tx, at.UnixMilli()/blockLen) }); err != nil {
-			t.Fatal(err)
-		}
+	roll := func(db *database) error {
+		return db.inTx(t.Context(), func(tx *sql.Tx) error { return db.rollBlock(t.Context(), tx, at.UnixMilli()/blockLen) })
+	}
+	var err error
+	if one, ok := st.(*tableStore); ok {
+		err = roll(one.database)
+	} else {
+		err = st.(*fileStore).each(t.Context(), func(db *database) (bool, error) { return false, roll(db) })
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -63,8 +63,8 @@ func (r *reader) Write(p []byte) (int, error) {
 
 func newReader() *reader { return &reader{entries: map[string]int{}, record: map[string]string{}} }
 
-// TestJ9FollowMissesNothing: through twenty kills of the server and of the reader, at any byte, each entry comes at least
-// once, in the order of its chain, and what comes twice is the same.
+// TestJ9FollowMissesNothing: through twenty kills of the server and of the reader, at any byte, each entry comes at
+// least once, in the order of its chain, and what comes twice is the same.
 func TestJ9FollowMissesNothing(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {

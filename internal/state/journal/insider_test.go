@@ -21,7 +21,7 @@ type insider struct {
 // insiderTables are the tables that an insider copies.
 var insiderTables = []string{
 	"journal_frames", "journal_places", "journal_records", "journal_messages", "journal_billing", "journal_billed", "journal_chains", "journal_seals",
-	"journal_rollups", "journal_days", "journal_dirty",
+	"journal_rollups", "journal_days", "journal_dirty", "journal_postings",
 }
 
 // do runs a statement in each database.
@@ -254,6 +254,8 @@ var tricks = []struct {
 	{"leads a place to the entry of another authentication", "readyz", func(i *insider) {
 		i.do(`UPDATE journal_places SET frame = (SELECT o.frame FROM journal_places o WHERE o.` + entryOf(27)[1:] + `) WHERE` + entryOf(25))
 	}},
+	{"removes the counts of an hour", "readyz", func(i *insider) { i.do(`DELETE FROM journal_rollups WHERE merchant = ''`) }},
+	{"removes the postings of an hour", "readyz", func(i *insider) { i.do(`DELETE FROM journal_postings`) }},
 	{"has a frame say that it has one entry more", "readyz verify", func(i *insider) {
 		i.do(`UPDATE journal_frames SET last = last + 1 WHERE` + frameOf(25))
 	}},
@@ -303,6 +305,7 @@ func fillForInsider(t *testing.T, st journal.Store, keys *journal.Keys) *insider
 		t.Fatalf("%d entries were erased, %v", n, err)
 	}
 	head(day.Add(31 * time.Hour))
+	must(st.Roll(t.Context(), day.Add(31*time.Hour), aDay))
 	if faults := st.Faults(); len(faults) > 0 {
 		t.Fatal(faults)
 	}

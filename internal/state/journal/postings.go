@@ -328,9 +328,9 @@ func (s *coarseSearch) timesOf(start int64, values [][]byte) (common []int64, ok
 	return common, true
 }
 
-// countChangedPostings counts the hours of a time whose postings are not those of their records. Hours that are in
-// journal_dirty are left out: nobody uses their postings.
-func (db *database) countChangedPostings(ctx context.Context, begin, end int64) (n int, err error) {
+// countChangedHours counts the hours of a time whose postings or rollups are not those of their records. Hours that are
+// in journal_dirty are left out: nobody uses theirs.
+func (db *database) countChangedHours(ctx context.Context, begin, end int64) (n int, err error) {
 	tx, err := db.beginCount(ctx)
 	if err != nil {
 		return 0, err
@@ -362,9 +362,31 @@ func (db *database) countChangedPostings(ctx context.Context, begin, end int64) 
 			isSame = isSame && slices.Equal(r.at, encodeTimes(all[r.key])) &&
 				db.ours.isMAC(r.mac, postingText(start, r.key, r.at))
 		}
-		if !isSame {
+		isCounted, err := db.isHourCounted(ctx, tx, start)
+		if err != nil {
+			return n, err
+		}
+		if !isSame || !isCounted {
 			n++
 		}
 	}
 	return n, nil
+}
+
+// isHourCounted reports whether the rollups of an hour are those of its records.
+func (db *database) isHourCounted(ctx context.Context, tx *sql.Tx, start int64) (bool, error) {
+	rows, bad, err := db.readRollups(ctx, tx, hourRollups+`start = ?`, start)
+	if err != nil || len(bad) > 0 {
+		return false, err
+	}
+	want, err := db.countHour(ctx, tx, start/hourLen)
+	if err != nil || len(rows) == 0 && len(want) == 1 && len(want[""]) == 0 {
+		return true, err // nothing was counted
+	}
+	for _, r := range rows {
+		if t := want[r.merchant]; t == nil || !slices.Equal(t.encode(), r.counts) {
+			return false, nil
+		}
+	}
+	return len(rows) == len(want), nil
 }

@@ -15,7 +15,8 @@ import (
 // own, for a report of a year reads one part of hundreds of days. All days of a block of thirty days are added up
 // there, too. An hour whose records have changed since stands in journal_dirty, written in the transaction that changed
 // them. A count adds up whole blocks, days and hours, and the records of dirty hours and of parts of hours. So it is
-// always exact, and what makes rollups may be late.
+// always exact, and what makes rollups may be late. Each row has a MAC. Where one does not fit, the records of its time
+// are counted in its place, and its hour is marked, so that the row is made anew.
 
 // rollAfter is how long after its end an hour is counted: nearly all challenges have ended by then.
 const rollAfter = time.Hour
@@ -76,8 +77,8 @@ func (db *database) count(ctx context.Context, q CountQuery) ([]Rollup, error) {
 		return nil, err
 	}
 	defer tx.Rollback() // it has written nothing
-	c := counter{db: db, tx: tx, by: by, query: q, sums: map[sumKey]*Rollup{}}
-	if err := c.addAll(ctx, c.addRecords); err != nil {
+	c := counter{db: db, tx: tx, by: by, query: q}
+	if err := c.run(ctx, c.addRecords); err != nil {
 		return nil, err
 	}
 	all := make([]Rollup, 0, len(c.sums))
@@ -110,6 +111,26 @@ type counter struct {
 	query  CountQuery
 	sums   map[sumKey]*Rollup
 	unkept unkeptSums // what a count by byUnkept adds to, in place of sums
+	bad    []span     // whose rollups are not as they were written
+}
+
+// run adds all up, and again without the rollups that are not as they were written, of which it marks the hours.
+func (c *counter) run(ctx context.Context, addRecords func(context.Context, span) error) error {
+	for {
+		known := len(c.bad)
+		c.sums = map[sumKey]*Rollup{}
+		clear(c.unkept)
+		if err := c.addAll(ctx, addRecords); err != nil {
+			return err
+		}
+		if len(c.bad) == known {
+			break
+		}
+	}
+	if len(c.bad) == 0 {
+		return nil
+	}
+	return c.db.inTx(ctx, func(tx *sql.Tx) error { return c.db.markBad(ctx, tx, c.bad) })
 }
 
 // addAll adds the rollups of the blocks, days and hours of the query, and what addRecords adds of the rest.
@@ -121,8 +142,8 @@ func (c *counter) addAll(ctx context.Context, addRecords func(context.Context, s
 	addDays := func(days int64) func(context.Context, span) error {
 		return func(ctx context.Context, s span) error {
 			return c.addRollups(ctx,
-				`SELECT start, counts FROM journal_days WHERE merchant = ? AND part = ? AND days = ? AND start >= ? AND start < ?`,
-				c.query.Merchant, c.by, days, s.begin, s.end)
+				dayRollups+`merchant = ? AND part = ? AND days = ? AND start >= ? AND start < ?`, c.query.Merchant, c.by, days,
+				s.begin, s.end)
 		}
 	}
 	for _, part := range []struct {
@@ -132,7 +153,7 @@ func (c *counter) addAll(ctx context.Context, addRecords func(context.Context, s
 		{d.blocks, addDays(blockDays)},
 		{d.days, addDays(1)},
 		{d.hours, func(ctx context.Context, s span) error {
-			return c.addRollups(ctx, `SELECT start, counts FROM journal_rollups WHERE merchant = ? AND start >= ? AND start < ?`,
+			return c.addRollups(ctx, hourRollups+`merchant = ? AND start >= ? AND start < ?`,
 				c.query.Merchant, s.begin, s.end)
 		}},
 		{d.records, addRecords},
@@ -184,6 +205,9 @@ func (c *counter) divide(ctx context.Context, q CountQuery) (d division, err err
 	for _, hour := range dirty {
 		ofHours = append(ofHours, span{hour * hourLen, (hour + 1) * hourLen})
 	}
+	for _, s := range c.bad {
+		ofHours = append(ofHours, span{max(s.begin, whole.begin), min(s.end, whole.end)})
+	}
 	d.records = joinSpans(append([]span{{all.begin, whole.begin}, {whole.end, all.end}}, ofHours...))
 	if q.Whole && c.unkept == nil {
 		if d.blocks, err = c.readCounted(ctx, blockDays, whole, ofHours); err != nil {
@@ -230,32 +254,82 @@ func readNumbers(ctx context.Context, tx *sql.Tx, text string, args ...any) ([]i
 	return readRows(ctx, tx, func(n *int64) []any { return []any{n} }, text, args...)
 }
 
+// hourRollups and dayRollups begin the statements that read rollups.
+const (
+	hourRollups = `SELECT start, 0, merchant, '', counts, mac FROM journal_rollups WHERE `
+	dayRollups  = `SELECT start, days, merchant, part, counts, mac FROM journal_days WHERE `
+)
+
+// A rollupRow is a row of journal_rollups, with no days, or of journal_days.
+type rollupRow struct {
+	start, days    int64
+	merchant, part string
+	counts, mac    []byte
+}
+
+// text is what the MAC of a row is made over.
+func (r *rollupRow) text() []byte {
+	return fmt.Appendf(nil, "threeds journal rollup %d %d %q %q %x", r.start, r.days, r.merchant, r.part, r.counts)
+}
+
+// span is the time that a row is about.
+func (r *rollupRow) span() span {
+	if r.days == 0 {
+		return span{r.start, r.start + hourLen}
+	}
+	return span{r.start, r.start + r.days*dayLen}
+}
+
+// readRollups reads the rows of a statement, and returns the spans of those that are not as they were written.
+func (db *database) readRollups(ctx context.Context, from querier, text string,
+	args ...any) (all []rollupRow, bad []span,
+	err error) {
+	rows, err := readRows(ctx, from, func(r *rollupRow) []any {
+		return []any{&r.start, &r.days, &r.merchant, &r.part, &r.counts, &r.mac}
+	}, db.query(text), args...)
+	for i := range rows {
+		r := &rows[i]
+		if db.ours.isMAC(r.mac, r.text()) {
+			all = append(all, *r)
+			continue
+		}
+		db.changed.Add(1)
+		bad = append(bad, r.span())
+	}
+	return all, bad, err
+}
+
+// markBad marks the first hour of each span, with which all rollups of the span are made anew.
+func (db *database) markBad(ctx context.Context, tx *sql.Tx, bad []span) error {
+	hours := map[int64]bool{}
+	for _, s := range bad {
+		hours[s.begin/hourLen] = true
+	}
+	return db.markDirty(ctx, tx, hours)
+}
+
 // addRollups adds the rollups that a statement selects, of hours or of days.
 func (c *counter) addRollups(ctx context.Context, text string, args ...any) error {
-	rows, err := c.tx.QueryContext(ctx, c.db.query(text), args...)
+	all, bad, err := c.db.readRollups(ctx, c.tx, text, args...)
+	c.bad = append(c.bad, bad...)
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var at int64
-		var counts []byte
-		if err := rows.Scan(&at, &counts); err != nil {
-			return err
-		}
-		of := func(_, value string) *Rollup { return c.sum(at, value) }
+	for i := range all {
+		r := &all[i]
+		of := func(_, value string) *Rollup { return c.sum(r.start, value) }
 		read := tallies{}
 		if c.unkept != nil {
 			of = read.of
 		}
-		if err := decodeTallies(counts, func(by string) bool { return by == c.by }, of); err != nil {
+		if err := decodeTallies(r.counts, func(by string) bool { return by == c.by }, of); err != nil {
 			return err
 		}
-		for merchant, r := range read[byUnkept] {
-			c.unkept.add(merchant, r.Results, at)
+		for merchant, rollup := range read[byUnkept] {
+			c.unkept.add(merchant, rollup.Results, r.start)
 		}
 	}
-	return rows.Err()
+	return nil
 }
 
 // addRecords counts the records of a time.
@@ -354,9 +428,10 @@ func (db *database) rollHour(ctx context.Context, tx *sql.Tx, hour int64) error 
 	}
 	var rows [][]any
 	for merchant, t := range counts {
-		rows = append(rows, []any{start, merchant, t.encode()})
+		r := rollupRow{start: start, merchant: merchant, counts: t.encode()}
+		rows = append(rows, []any{start, merchant, r.counts, db.ours.mac(r.text())})
 	}
-	if err := db.putRows(ctx, tx, `INSERT INTO journal_rollups (start, merchant, counts) `, rows, ""); err != nil {
+	if err := db.putRows(ctx, tx, `INSERT INTO journal_rollups (start, merchant, counts, mac) `, rows, ""); err != nil {
 		return err
 	}
 	if err := db.putPostings(ctx, tx, start); err != nil {
@@ -440,7 +515,7 @@ func (db *database) rollDay(ctx context.Context, tx *sql.Tx, day int64) error {
 	if err != nil || len(dirty) > 0 {
 		return err
 	}
-	return db.addUp(ctx, tx, start, 1, `SELECT merchant, counts FROM journal_rollups WHERE start >= ? AND start < ?`)
+	return db.addUp(ctx, tx, start, 1, hourRollups+`start >= ? AND start < ?`)
 }
 
 // rollBlock makes the rollups of a block of days out of those of its days, unless an hour of it has to be counted
@@ -455,19 +530,17 @@ func (db *database) rollBlock(ctx context.Context, tx *sql.Tx, block int64) erro
 		return err
 	}
 	return db.addUp(ctx, tx, start, blockDays,
-		`SELECT merchant, counts FROM journal_days WHERE start >= ? AND start < ? AND days = 1`)
+		dayRollups+`start >= ? AND start < ? AND days = 1`)
 }
 
 // addUp makes the rollups of so many days that begin at a time out of the rows that a statement selects.
 func (db *database) addUp(ctx context.Context, tx *sql.Tx, start, days int64, text string) error {
-	type row struct {
-		merchant string
-		counts   []byte
-	}
-	rows, err := readRows(ctx, tx, func(r *row) []any { return []any{&r.merchant, &r.counts} }, db.query(text), start,
-		start+days*dayLen)
+	rows, bad, err := db.readRollups(ctx, tx, text, start, start+days*dayLen)
 	if err != nil {
 		return err
+	}
+	if len(bad) > 0 {
+		return db.markBad(ctx, tx, bad) // they are made anew first
 	}
 	all := map[string]tallies{"": {"": {}}} // that part is there even when nothing is counted
 	for _, r := range rows {
@@ -485,10 +558,11 @@ func (db *database) addUp(ctx context.Context, tx *sql.Tx, start, days int64, te
 	var parts [][]any
 	for merchant, t := range all {
 		for part, values := range t {
-			parts = append(parts, []any{start, days, merchant, part, tallies{part: values}.encode()})
+			r := rollupRow{start: start, days: days, merchant: merchant, part: part, counts: tallies{part: values}.encode()}
+			parts = append(parts, []any{start, days, merchant, part, r.counts, db.ours.mac(r.text())})
 		}
 	}
-	return db.putRows(ctx, tx, `INSERT INTO journal_days (start, days, merchant, part, counts) `, parts, "")
+	return db.putRows(ctx, tx, `INSERT INTO journal_days (start, days, merchant, part, counts, mac) `, parts, "")
 }
 
 // markDirty notes that records of hours have changed.

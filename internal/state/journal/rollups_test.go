@@ -560,3 +560,59 @@ func TestK5ReportOfMandatesReadsRollups(t *testing.T) {
 		}
 	})
 }
+
+// TestA2CountsThatWereChangedAreNotTold: a report says what the records say, whatever somebody writes into the counts
+// of hours, days and blocks of days without the keys. It is counted, and what makes rollups makes them anew.
+func TestA2CountsThatWereChangedAreNotTold(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		random := rand.New(rand.NewPCG(7, 6))
+		var entries []journal.Entry
+		for range 150 {
+			entries = append(entries, randomEntry(keys, random, 60))
+		}
+		write(t, st, entries...)
+		roll := func() {
+			t.Helper()
+			for range 3 { // hours, days and blocks
+				if err := st.Roll(t.Context(), day.AddDate(0, 2, 0), aDay); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		roll()
+		for _, q := range []journal.CountQuery{
+			{By: "acs", Whole: true}, {By: "", Hourly: true}, {By: "scheme"}, {By: "merchant", Whole: true},
+		} {
+			q.From, q.To = time.Unix(0, 0), day.AddDate(0, 3, 0)
+			want, _ := countAll(t, st, q)
+			if len(want) == 0 {
+				t.Fatal("nothing is counted")
+			}
+			before := st.CountChanged()
+			for _, change := range []string{
+				`UPDATE journal_rollups SET counts = (SELECT o.counts FROM journal_rollups o ORDER BY length(o.counts) DESC LIMIT 1)`,
+				`UPDATE journal_days SET counts = (SELECT o.counts FROM journal_days o WHERE o.part = journal_days.part
+					ORDER BY length(o.counts) DESC LIMIT 1)`,
+				`UPDATE journal_rollups SET mac = ''`, `UPDATE journal_days SET mac = ''`,
+			} {
+				for _, db := range journal.Databases(t, st) {
+					if _, err := db.ExecContext(t.Context(), change); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got, _ := countAll(t, st, q); !reflect.DeepEqual(got, want) {
+					t.Errorf("%s: by %q it counts %+v, want %+v", change, q.By, got, want)
+				}
+				roll()
+				told := st.CountChanged()
+				if got, _ := countAll(t, st, q); !reflect.DeepEqual(got, want) || st.CountChanged() != told {
+					t.Errorf("%s: made anew, it counts %+v by %q, want %+v", change, got, q.By, want)
+				}
+			}
+			if st.CountChanged() == before {
+				t.Errorf("by %q: no row was counted that was changed", q.By)
+			}
+		}
+	})
+}

@@ -152,7 +152,7 @@ func (n *newestEntries) add(item *frameItem) error {
 
 // countChangedRows counts the records of a day whose row says something else than a newest entry, or is missing, and
 // the rows that have no entry. Entries of nodes that wrote at the same time may all be the newest. Places that are not
-// those of the entries count as one more, and so does each hour whose postings are not those of the rows.
+// those of the entries count as one more, and so does each hour whose postings or rollups are not those of the rows.
 func (db *database) countChangedRows(ctx context.Context, day string) (n int, err error) {
 	at, err := time.Parse(time.DateOnly, day)
 	if err != nil {
@@ -213,7 +213,7 @@ func (db *database) countChangedRows(ctx context.Context, day string) (n int, er
 	if found != places {
 		n++
 	}
-	changed, err := db.countChangedPostings(ctx, begin, end)
+	changed, err := db.countChangedHours(ctx, begin, end)
 	return n + changed, err
 }
 

@@ -81,10 +81,10 @@ CREATE TABLE IF NOT EXISTS journal_postings (made bigint NOT NULL, key bigint NO
 	PRIMARY KEY (key, made)) KEYED PARTITION;
 CREATE INDEX IF NOT EXISTS journal_postings_made ON journal_postings (made);
 CREATE TABLE IF NOT EXISTS journal_rollups (start bigint NOT NULL, merchant text NOT NULL, counts bytea NOT NULL,
-	PRIMARY KEY (merchant, start));
+	mac bytea NOT NULL, PRIMARY KEY (merchant, start));
 CREATE INDEX IF NOT EXISTS journal_rollups_start ON journal_rollups (start);
 CREATE TABLE IF NOT EXISTS journal_days (start bigint NOT NULL, days bigint NOT NULL, merchant text NOT NULL, part text NOT NULL,
-	counts bytea NOT NULL, PRIMARY KEY (merchant, part, days, start));
+	counts bytea NOT NULL, mac bytea NOT NULL, PRIMARY KEY (merchant, part, days, start));
 CREATE INDEX IF NOT EXISTS journal_days_start ON journal_days (start);
 CREATE TABLE IF NOT EXISTS journal_dirty (hour bigint NOT NULL, writer text NOT NULL, n bigint NOT NULL, PRIMARY KEY (hour, writer));
 CREATE TABLE IF NOT EXISTS journal_billing (month text NOT NULL, merchant text NOT NULL, api text NOT NULL, channel text NOT NULL,

@@ -68,16 +68,16 @@ func (t tallies) of(by, value string) *Rollup {
 // names of all results, then the parts: what they are by, their length, and for each value its numbers.
 func (t tallies) encode() []byte {
 	index := map[string]uint64{}
-	var names []string
 	for _, values := range t {
 		for _, r := range values {
 			for name := range r.Results {
-				if _, ok := index[name]; !ok {
-					index[name] = uint64(len(names))
-					names = append(names, name)
-				}
+				index[name] = 0
 			}
 		}
+	}
+	names := sortedKeys(index)
+	for i, name := range names {
+		index[name] = uint64(i)
 	}
 	out := binary.AppendUvarint(nil, uint64(len(names)))
 	for _, name := range names {
@@ -313,7 +313,7 @@ func (db *database) countUnkept(ctx context.Context, q CountQuery, all unkeptSum
 	defer tx.Rollback() // a transaction that only reads has nothing to commit
 	here := unkeptSums{}
 	c := counter{db: db, tx: tx, by: byUnkept, query: q, unkept: here}
-	if err := c.addAll(ctx, c.addUnkeptRecords); err != nil {
+	if err := c.run(ctx, c.addUnkeptRecords); err != nil {
 		return err
 	}
 	for key, sum := range here {
