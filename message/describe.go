@@ -168,7 +168,8 @@ func (m *Message) newDescriber() *describer {
 func (m *Message) maskedJSON(hash func(name string, value []byte) string, nulls []string) []byte {
 	d := m.newDescriber()
 	d.hash = hash
-	return d.appendMasked(make([]byte, 0, len(m.raw(0))), d.table, 0, nulls)
+	// What is withheld is mostly longer than the value.
+	return d.appendMasked(make([]byte, 0, len(m.raw(0))*5/4), d.table, 0, nulls)
 }
 
 // appendMasked appends the masked JSON of an object.

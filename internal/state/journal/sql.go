@@ -348,15 +348,27 @@ func (db *database) withoutKnown(ctx context.Context, tx *sql.Tx, entries []Entr
 			erased[r.name[0]] = true
 		}
 	}
-	var fresh []Entry
-	for i := range entries {
-		name := [2]string{entries[i].Record.ID, string(entries[i].Kind)}
-		if !known[name] && !erased[name[0]] {
-			known[name] = true
-			fresh = append(fresh, entries[i])
+	isFresh := func(e *Entry) bool {
+		name := [2]string{e.Record.ID, string(e.Kind)}
+		if known[name] || erased[name[0]] {
+			return false
 		}
+		known[name] = true
+		return true
 	}
-	return fresh, nil
+	for i := range entries {
+		if isFresh(&entries[i]) {
+			continue
+		}
+		fresh := slices.Clone(entries[:i]) // most batches have nothing that is known, and are not copied
+		for j := i + 1; j < len(entries); j++ {
+			if isFresh(&entries[j]) {
+				fresh = append(fresh, entries[j])
+			}
+		}
+		return fresh, nil
+	}
+	return entries, nil
 }
 
 // recordsOf returns the record of each entry as JSON.
@@ -375,7 +387,8 @@ func recordsOf(entries []Entry) ([][]byte, error) {
 func contentOf(e *Entry, record []byte) ([]byte, error) {
 	kind, kindErr := json.Marshal(e.Kind)
 	steps, stepsErr := json.Marshal(e.Steps)
-	b := append(append([]byte(`{"kind":`), kind...), `,"record":`...)
+	b := make([]byte, 0, len(kind)+len(record)+len(steps)+len(`{"kind":,"record":,"steps":}`))
+	b = append(append(append(b, `{"kind":`...), kind...), `,"record":`...)
 	b = append(b, record...)
 	if len(e.Steps) > 0 {
 		b = append(append(b, `,"steps":`...), steps...)
@@ -528,8 +541,9 @@ func (db *database) recordRow(e *Entry, data []byte) []any {
 		r.Created.UnixMilli(), r.ID, int64(rankOf(e.Kind)), string(e.Kind), r.API, r.Merchant, r.Reference, r.Card.Scheme,
 		r.Card.BIN, r.Card.Last4, r.MessageVersion, r.DeviceChannel, r.Status, r.Result, r.TransStatus, r.TransStatusReason,
 		r.ACS, dsTransID, r.ACSTransID, challenged, int64(bucketOf(r.DurationMS)), e.CardHash, string(data),
-		unkeptText(r.Unkept),
+		unkeptText(r.Unkept), nil,
 	}
-	db.row = rowText(db.row[:0], row)
-	return append(row, db.ours.mac(db.row))
+	db.row = rowText(db.row[:0], row[:len(row)-1])
+	row[len(row)-1] = db.ours.mac(db.row)
+	return row
 }

@@ -205,14 +205,19 @@ func (s *fileStore) isGone(month string) bool {
 }
 
 func (s *fileStore) Write(ctx context.Context, entries []Entry) (int, error) {
+	monthOf := func(e *Entry) string { return e.Record.Created.UTC().Format(monthForm) }
 	byMonth := map[string][]Entry{}
 	var months []string
-	for _, e := range entries {
-		month := e.Record.Created.UTC().Format(monthForm)
+	for i := range entries {
+		month := monthOf(&entries[i])
 		if byMonth[month] == nil {
 			months = append(months, month)
+			isOther := func(e Entry) bool { return monthOf(&e) != month }
+			byMonth[month] = entries
+			if slices.ContainsFunc(entries, isOther) {
+				byMonth[month] = slices.DeleteFunc(slices.Clone(entries), isOther)
+			}
 		}
-		byMonth[month] = append(byMonth[month], e)
 	}
 	total := 0
 	for _, month := range months {

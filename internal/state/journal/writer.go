@@ -10,7 +10,7 @@ import (
 const (
 	queueLen  = 8192                   // entries that may wait for the writer
 	batchLen  = 500                    // entries that are written at once
-	batchWait = 100 * time.Millisecond // how long an entry waits for others
+	batchWait = 200 * time.Millisecond // how long an entry waits for others
 	claimsLen = 8192                   // claims that may wait for their answers, which have their steps, too
 	writeTime = 5 * time.Second        // how long one batch may take
 	rollTime  = 5 * time.Second        // how long rollups are made in each minute
@@ -34,6 +34,7 @@ type Journal struct {
 	toldFaults []string // faults that are in the log
 
 	queue                    chan later
+	batch                    []Entry // room for the entries that are written at once
 	claims                   claimQueue
 	written, dropped, failed atomic.Uint64
 	isFailing, hasGap        atomic.Bool
@@ -99,6 +100,7 @@ func (j *Journal) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if batch := j.collect(ctx); len(batch) > 0 {
 			j.writeUntilDone(ctx, batch)
+			clear(batch) // what is written may go before the next batch comes
 		}
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
@@ -145,8 +147,9 @@ func (j *Journal) build(batch []Entry, build func() []Entry) []Entry {
 
 // collect waits for entries and returns those that came within batchWait, and claims that have waited long enough.
 func (j *Journal) collect(ctx context.Context) []Entry {
-	var batch []Entry
-	var timer <-chan time.Time // ends the batch; nil before the first entry
+	batch := j.batch[:0]
+	defer func() { j.batch = batch }() // the next batch takes its room
+	var timer <-chan time.Time         // ends the batch; nil before the first entry
 	for len(batch) < batchLen {
 		due := timer
 		if timer == nil {
