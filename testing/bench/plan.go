@@ -73,7 +73,7 @@ var fullPlan = plan{
 	authRate: 200, auths: 4000, warmAuths: 200,
 	inFlight: 5000, slowAnswer: 2 * time.Second, coldRate: 400, warmRate: 2800, warmTimes: 3,
 	resultRate: 500, results: 5000, resultBurst: 5000, resultConns: 256, bursts: 5,
-	costTurns: 9, costBurst: 1000,
+	costTurns: 12, costBurst: 1000,
 	inserts: 5000, snapshot: 40 << 20,
 	keyCounts: []int{0, 100, 2000, 20_000}, idleTime: 12 * time.Second,
 	shoppersFrom: 200, shoppersTo: 20_000, searchStep: 3 * time.Second, overloadStep: 10 * time.Second, recoveryTime: 10 * time.Second,
