@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -67,13 +68,16 @@ func (db *database) erase(ctx context.Context, q Query) (authentications, record
 	return int(n), records, tx.Commit()
 }
 
+// recordsOfTime begins a condition of the records of a time, which it has twice: of each index only one is of use.
+const recordsOfTime = `made >= ? AND made < ? AND -made <= ? AND -made > ? AND `
+
 // eraseDay blanks the entries of the records of a day that fit a condition, and what stands beside them. It returns the
 // newest entry of each record as it was, and how many entries there were.
 func (db *database) eraseDay(ctx context.Context, tx *sql.Tx, begin int64, condition string, args []any,
 	tombstone statement) (newest map[string]newestEntry, records int, err error) {
-	ofRecords := `made >= ? AND made < ? AND id IN (SELECT id FROM journal_records WHERE made >= ? AND made < ? AND ` +
-		condition + `)`
-	all := append([]any{begin, begin + dayLen, begin, begin + dayLen}, args...)
+	ofDay := []any{begin, begin + dayLen, -begin, -(begin + dayLen)}
+	ofRecords := `made >= ? AND made < ? AND id IN (SELECT id FROM journal_records WHERE ` + recordsOfTime + condition + `)`
+	all := slices.Concat([]any{begin, begin + dayLen}, ofDay, args)
 	places, err := db.readPlaces(ctx, tx, ofRecords, all...)
 	if err != nil {
 		return nil, 0, err
