@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -98,7 +97,7 @@ func runRestore(ctx context.Context, cmd *cmdline.Invocation) error {
 		case err != nil && !isJournal:
 			return fmt.Errorf("restore: %s: %w; nothing was changed", name, err)
 		}
-		if err := recordRestore(ctx, *file, st, &report); err != nil {
+		if err := local.RecordRestore(ctx, *file, st, &report); err != nil {
 			return fmt.Errorf("restore: done, but the audit trail does not say so: %w", err)
 		}
 		err = writeReport(cmd.Stdout, report)
@@ -108,25 +107,6 @@ func runRestore(ctx context.Context, cmd *cmdline.Invocation) error {
 		}
 		return err
 	})
-}
-
-// recordRestore adds a restore to the audit trail, and what another trail has taken the place of.
-func recordRestore(ctx context.Context, file string, st store.Archive, report *backup.Report) error {
-	audit, ok := st.(operator.Store)
-	if !ok {
-		return errors.New("this kind of store keeps none")
-	}
-	e := local.Entry("backup.restore", "", nil, report.Added)
-	if report.ReplacedTrail != nil {
-		e.Before = map[string]any{
-			"entries": report.Replaced[store.AuditRows], "link": hex.EncodeToString(operator.LinkOf(report.ReplacedTrail)),
-		}
-	}
-	c, err := config.Read(file)
-	if err != nil {
-		return err
-	}
-	return local.NewTrail(c, audit, nil).Record(ctx, e)
 }
 
 func writeReport(stdout io.Writer, report backup.Report) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -38,11 +37,11 @@ func runCheck(_ context.Context, cmd *cmdline.Invocation) error {
 	input, ok := inspect.Read(data)
 	if !ok {
 		_, err := message.Parse(data, message.Limits{Members: -1})
-		return unreadableError{fmt.Errorf("%s: %w%s", name, err, describeOther(data))}
+		return unreadableError{fmt.Errorf("%s: %w%s", name, err, inspect.DescribeOther(data))}
 	}
 	report, err := inspect.Check(input, *of, time.Now())
 	if err != nil {
-		return unreadableError{fmt.Errorf("%s: %w%s", name, err, describeOther(data))}
+		return unreadableError{fmt.Errorf("%s: %w%s", name, err, inspect.DescribeOther(data))}
 	}
 	if *asJSON {
 		err = report.WriteJSON(cmd.Stdout)
@@ -76,15 +75,3 @@ type unreadableError struct{ err error }
 func (e unreadableError) Error() string { return e.err.Error() }
 
 func (e unreadableError) Unwrap() error { return e.err }
-
-// describeOther returns what a text that is not JSON may be. It quotes nothing.
-func describeOther(data []byte) string {
-	data = bytes.TrimSpace(data)
-	switch {
-	case len(data) == 0:
-		return ": it is empty"
-	case data[0] == '<':
-		return ": XML, like the messages of 3-D Secure 1, is not checked here"
-	}
-	return ""
-}

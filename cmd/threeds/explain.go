@@ -16,10 +16,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/api"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
-	"github.com/openthreeds/threeds/internal/protocol/inspect"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
-	"github.com/openthreeds/threeds/internal/state/account"
-	"github.com/openthreeds/threeds/message"
 )
 
 // runExplain prints what /auth would make of a body, without a server: with the same function, but without card ranges
@@ -45,9 +42,9 @@ func runExplain(_ context.Context, cmd *cmdline.Invocation) error {
 	if err != nil {
 		return err
 	}
-	x, err := explainBody(name, data, check.ExplainOptions{Scheme: *of, AsOf: day, AllowMaskedCard: true})
+	x, err := auth.ExplainText(data, check.ExplainOptions{Scheme: *of, AsOf: day, AllowMaskedCard: true})
 	if err != nil {
-		return err
+		return unreadableError{fmt.Errorf("%s: %w", name, err)}
 	}
 	if *asJSON {
 		enc := json.NewEncoder(cmd.Stdout)
@@ -60,39 +57,6 @@ func runExplain(_ context.Context, cmd *cmdline.Invocation) error {
 		return err
 	}
 	return fmt.Errorf("%s: %s", name, terminal.Count(len(x.Faults), "fault"))
-}
-
-// explainBody explains the body of an /auth in a text of any form that check reads. Options of the body count where
-// there are none besides it.
-func explainBody(name string, data []byte, o check.ExplainOptions) (*check.Explanation, error) {
-	input, ok := inspect.Read(data)
-	if !ok || input.XML != nil {
-		return nil, unreadableError{fmt.Errorf("%s: there is no body of an /auth in it%s", name, describeOther(data))}
-	}
-	m, err := message.Parse(input.Data, message.Limits{Depth: -1, Members: -1})
-	if err != nil {
-		return nil, unreadableError{fmt.Errorf("%s: %w", name, err)}
-	}
-	if t, ok := m.Type(); ok && t != message.AReq {
-		err := fmt.Errorf("%s: it is no body of an /auth but the message %s: threeds check shows it", name, t)
-		return nil, unreadableError{err}
-	}
-	ofBody, wrong := check.ReadExplainOptions(input.Data)
-	if o.Scheme == "" {
-		o.Scheme = ofBody.Scheme
-	}
-	if ds := m.Text("ds"); o.Scheme == "" && slices.Contains(scheme.Names(), ds) {
-		o.Scheme = ds
-	}
-	if o.AsOf.IsZero() {
-		o.AsOf = ofBody.AsOf
-	}
-	acc := &account.Account{Merchant: &account.Merchant{Name: "explain"}}
-	x := auth.ExplainWithoutServer(acc, input.Data, o)
-	if len(wrong) > 0 {
-		x.Reject(wrong)
-	}
-	return x, nil
 }
 
 // printExplanation prints an explanation for people: what is sent on stdout, and all findings on stderr.

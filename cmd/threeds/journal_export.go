@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -70,7 +69,7 @@ func verifyJournal(_ context.Context, cmd *cmdline.Invocation) error {
 		return err
 	}
 	defer func() { _ = closeInput() }() // only read
-	signers, err := readSigners(*keyFile, *file)
+	signers, err := local.ReadSigners(*keyFile, *file)
 	if err != nil {
 		return err
 	}
@@ -149,27 +148,6 @@ func nameFile(name string, err error) error {
 	return err
 }
 
-// readSigners returns the public keys in a file, or without one those of the journal of a configuration.
-func readSigners(keyFile, configFile string) ([]ed25519.PublicKey, error) {
-	var text []byte
-	var err error
-	if keyFile != "" {
-		text, err = os.ReadFile(keyFile)
-	} else {
-		var c *config.Config
-		var keys *journal.Keys
-		if c, err = config.Read(configFile); err == nil {
-			if keys, err = journal.LoadKeys(c.Journal.Keys); err == nil {
-				text, err = keys.PEM()
-			}
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return journal.ParsePEM(text)
-}
-
 // importJournal adds the entries of an export. All of it is verified first, so it must be a file.
 func importJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	keyFile := cmd.String("key", "",
@@ -188,7 +166,7 @@ func importJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	}
 	defer f.Close() // only read
 	return local.WithJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
-		signers, err := readSigners(*keyFile, *file)
+		signers, err := local.ReadSigners(*keyFile, *file)
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,13 +21,11 @@ import (
 	"github.com/openthreeds/threeds/internal/base/terminal"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/operate/ops"
-	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/run/local"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/keyring"
-	"github.com/openthreeds/threeds/internal/state/rotation"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
@@ -96,8 +93,12 @@ func keyCreate(ctx context.Context, cmd *cmdline.Invocation) error {
 		} else if err != nil {
 			return err
 		}
-		if err := warnOfForeignKeys(ctx, c, st, ring, cmd.Stderr); err != nil {
+		if isForeign, err := local.AreKeysForeign(ctx, st, ring); err != nil {
 			return err
+		} else if isForeign {
+			fmt.Fprintf(cmd.Stderr,
+				"threeds: none of the keys in the store fits the key file %s, which most likely is that of another store:\n"+
+					"nodes that have the right one refuse the key\n", c.Keys)
 		}
 		// so that it can be copied together with the key file
 		if err := journal.CreateKeys(c.Journal.Keys, c.JournalURL().Dir); err != nil {
@@ -125,21 +126,6 @@ func catchBrokenPipe() (stop func()) {
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 	return func() { signal.Stop(broken) }
-}
-
-// warnOfForeignKeys prints a warning if the store has keys, and none of them fits the key file.
-func warnOfForeignKeys(ctx context.Context, c *config.Config, st store.Store, ring *keyring.Ring,
-	stderr io.Writer) error {
-	stored, err := st.Keys(ctx)
-	if err != nil {
-		return err
-	}
-	if len(stored) > 0 && !slices.ContainsFunc(stored, func(k store.Key) bool { return account.IsSealed(ring, &k) }) {
-		fmt.Fprintf(stderr,
-			"threeds: none of the keys in the store fits the key file %s, which most likely is that of another store:\n"+
-				"nodes that have the right one refuse the key\n", c.Keys)
-	}
-	return nil
 }
 
 // parseLabel returns a label for a key.
@@ -280,56 +266,15 @@ func orNever(text *string) string {
 }
 
 func keyRotate(ctx context.Context, cmd *cmdline.Invocation) error {
-	return rotateKeys(ctx, cmd, rotation.Within)
-}
-
-// rotateKeys brings another secret of the key file into use on all nodes. Each node has the given time to answer.
-func rotateKeys(ctx context.Context, cmd *cmdline.Invocation, within time.Duration) error {
 	write := cmd.String("write", "",
 		"make this key file, with the new secret and those before it, where the key files cannot be replaced")
 	file := cmd.ConfigFlag()
 	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
 	}
-	c, err := config.Read(*file)
-	if err != nil {
-		return err
-	}
-	return local.WithKeyFile(ctx, c, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		if err := local.Record(ctx, c, st, "key.rotate", "", nil); err != nil {
-			return err
-		}
-		host, err := os.Hostname()
-		if err != nil {
-			host = "an unknown host"
-		}
-		rotate := rotation.Command{
-			Store: st, File: c.Keys, Ring: ring, By: fmt.Sprintf("process %d on %s", os.Getpid(), host), Within: within,
-			Say:   func(format string, args ...any) { fmt.Fprintf(cmd.Stdout, format+"\n", args...) },
-			Write: *write, Reseals: resealsOf(st),
-		}
-		return rotate.Run(ctx)
+	return local.RotateKeys(ctx, *file, *write, func(format string, args ...any) {
+		fmt.Fprintf(cmd.Stdout, format+"\n", args...)
 	})
-}
-
-// resealsOf returns functions that seal rows of a store again: the rows that live longer than a secret of the key file,
-// except API keys and merchants.
-func resealsOf(st store.Store) []rotation.Reseal {
-	objects := func(kind string) func(context.Context, *keyring.Ring) (int, int, error) {
-		return func(ctx context.Context, ring *keyring.Ring) (sealed, refused int, err error) {
-			return store.ResealObjects(ctx, st, kind, ring)
-		}
-	}
-	return []rotation.Reseal{
-		{One: "directory with client certificates", Many: "directories with client certificates",
-			Do: objects(store.CertificateObjects)},
-		{One: "token of the admin API", Many: "tokens of the admin API", Do: objects(store.TokenObjects)},
-		{One: "operator of the console", Many: "operators of the console", Do: objects(store.UserObjects)},
-		{One: "webhook endpoint", Many: "webhook endpoints",
-			Do: func(ctx context.Context, ring *keyring.Ring) (sealed, refused int, err error) {
-				return webhook.ResealEndpoints(ctx, st, ring)
-			}},
-	}
 }
 
 // minHashDigits is the least number of digits of a hash that revoke accepts.
@@ -355,35 +300,13 @@ func keyRevoke(ctx context.Context, cmd *cmdline.Invocation) error {
 		if err != nil {
 			return err
 		}
-		k, err := revokeKey(ctx, local.NewActs(c, st, ring), match)
+		k, err := local.RevokeKey(ctx, local.NewActs(c, st, ring), match)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(cmd.Stderr, "threeds: revoked %s of merchant %q\n", account.KeyID(k.Hash), k.Merchant)
 		return nil
 	})
-}
-
-// revokeKey removes the one key that match finds.
-func revokeKey(ctx context.Context, acts *ops.Acts, match func(hash []byte) bool) (store.Key, error) {
-	noKey := errors.New("key revoke: no such key (see \"threeds key list\")")
-	keys, err := acts.Store.Keys(ctx)
-	if err != nil {
-		return store.Key{}, err
-	}
-	keys = slices.DeleteFunc(keys, func(k store.Key) bool { return !match(k.Hash) })
-	switch len(keys) {
-	case 0:
-		return store.Key{}, noKey
-	case 1:
-	default:
-		return store.Key{}, fmt.Errorf("key revoke: %d keys begin so; give more digits", len(keys))
-	}
-	_, err = ops.Find("key revoke").Do(acts, ctx, local.Actor(), hex.EncodeToString(keys[0].Hash))
-	if errors.Is(err, store.ErrNotFound) { // somebody else has just revoked it
-		err = noKey
-	}
-	return keys[0], err
 }
 
 // keyMatcher returns which hash is meant: by its first digits, or by the key on standard input.

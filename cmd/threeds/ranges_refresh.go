@@ -36,7 +36,8 @@ func rangesRefresh(ctx context.Context, cmd *cmdline.Invocation) error {
 		}
 		_, err = fmt.Fprintf(cmd.Stdout,
 			"%s: its directory server was asked %s ago and may be asked again at %s, in %s; a node that serves does it then\n",
-			d.Scheme, formatSpan(now.Sub(status.Asked)), at.UTC().Format("2006-01-02 15:04:05 UTC"), formatSpan(at.Sub(now)))
+			d.Scheme, terminal.Span(now.Sub(status.Asked)), at.UTC().Format("2006-01-02 15:04:05 UTC"),
+			terminal.Span(at.Sub(now)))
 		return err
 	})
 }

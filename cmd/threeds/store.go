@@ -64,7 +64,7 @@ func writeLayout(stdout io.Writer, l *store.Layout) error {
 		if !n.IsUp {
 			answers = "no"
 		}
-		fmt.Fprintf(nodes, "%s\t%s\t%s\t%d\t%s\n", n.Name, n.Role, answers, n.Shards, describeBytes(n.Bytes))
+		fmt.Fprintf(nodes, "%s\t%s\t%s\t%d\t%s\n", n.Name, n.Role, answers, n.Shards, terminal.Bytes(n.Bytes))
 	}
 	if err := nodes.Flush(); err != nil {
 		return err
@@ -84,23 +84,8 @@ func writeLayout(stdout io.Writer, l *store.Layout) error {
 			if p.Rows != nil {
 				rows = strconv.FormatInt(*p.Rows, 10)
 			}
-			fmt.Fprintf(tables, "%s\t%s\t%s\t%s\t%s\t%s\n", t.Name, kind, p.Node, shards, rows, describeBytes(p.Bytes))
+			fmt.Fprintf(tables, "%s\t%s\t%s\t%s\t%s\t%s\n", t.Name, kind, p.Node, shards, rows, terminal.Bytes(p.Bytes))
 		}
 	}
 	return tables.Flush()
-}
-
-// describeBytes is a size as people say it, "-" if it is not known.
-func describeBytes(size *int64) string {
-	if size == nil {
-		return "-"
-	}
-	n, unit := float64(*size)/1024, "KiB"
-	for _, next := range []string{"MiB", "GiB", "TiB"} {
-		if n < 1024 {
-			break
-		}
-		n, unit = n/1024, next
-	}
-	return fmt.Sprintf("%.0f %s", n, unit)
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 	"unicode"
 )
 
@@ -50,4 +51,33 @@ func Count(n int, what string) string {
 		return fmt.Sprintf("%d %sries", n, stem)
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Span returns a duration as people say it. One below zero is none.
+func Span(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+// Bytes returns a size as people say it, "-" if it is not known.
+func Bytes(size *int64) string {
+	if size == nil {
+		return "-"
+	}
+	n, unit := float64(*size)/1024, "KiB"
+	for _, next := range []string{"MiB", "GiB", "TiB"} {
+		if n < 1024 {
+			break
+		}
+		n, unit = n/1024, next
+	}
+	return fmt.Sprintf("%.0f %s", n, unit)
 }

@@ -1,7 +1,7 @@
 // Package terminal prints what commands say. A [Writer] escapes what a terminal would obey, [Exact] returns what is
 // behind one for files in which each byte counts, and a [Progress] shows how much of a file has been read.
 //
-// [NewTable], [WriteList] and [WriteJSON] print values, [OneLine] and [Count] words.
+// [NewTable], [WriteList] and [WriteJSON] print values, [OneLine], [Count], [Span] and [Bytes] words.
 package terminal
 
 import (

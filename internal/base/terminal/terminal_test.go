@@ -55,3 +55,18 @@ func TestProgress(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestSpansAreInTwoUnitsAtMost: as people say them.
+func TestSpansAreInTwoUnitsAtMost(t *testing.T) {
+	for _, tt := range []struct {
+		d    time.Duration
+		want string
+	}{
+		{-time.Second, "0s"}, {59 * time.Second, "59s"}, {time.Minute, "1m"}, {time.Hour, "1h00m"}, {6 * time.Hour, "6h00m"},
+		{23*time.Hour + 59*time.Minute, "23h59m"}, {24 * time.Hour, "1d00h"}, {75 * time.Hour, "3d03h"},
+	} {
+		if got := Span(tt.d); got != tt.want {
+			t.Errorf("Span(%v) = %q, want %q", tt.d, got, tt.want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 // Package rangequery answers what people ask of card ranges. Use [Find] for the ranges that hold cards with a prefix,
 // [Compare] for what differs between two generations, and [ShowInfo] and [DescribeInfo] for what is said of a range.
-// A [File] reads the ranges that somebody has in a file, and [WriteCSV] writes them into one.
+// [NewStatus] says how things stand with the ranges of a scheme, and [WriteStatuses] prints that. A [File] reads the
+// ranges that somebody has in a file, and [WriteCSV] writes them into one.
 //
 // The command line and the admin API use the same answers. No whole card number is in one.
 package rangequery

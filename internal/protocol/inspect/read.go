@@ -62,6 +62,18 @@ func Read(data []byte) (in Input, ok bool) {
 	return Input{}, false
 }
 
+// DescribeOther returns what a text that is not JSON may be. It quotes nothing.
+func DescribeOther(data []byte) string {
+	data = bytes.TrimSpace(data)
+	switch {
+	case len(data) == 0:
+		return ": it is empty"
+	case data[0] == '<':
+		return ": XML, like the messages of 3-D Secure 1, is not checked here"
+	}
+	return ""
+}
+
 // kindOfMessage names the kind of a JSON message: by its type, or as a body for /auth if it is an AReq
 // that lacks what the server sets.
 func kindOfMessage(data []byte) string {

@@ -2,8 +2,10 @@ package local
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/run/server"
@@ -67,4 +69,25 @@ func CheckSearched(ctx context.Context, file string, st journal.Store, q *journa
 		}
 		return nil
 	})
+}
+
+// ReadSigners returns the public keys in a file, or without one those of the journal of a configuration.
+func ReadSigners(keyFile, configFile string) ([]ed25519.PublicKey, error) {
+	var text []byte
+	var err error
+	if keyFile != "" {
+		text, err = os.ReadFile(keyFile)
+	} else {
+		var c *config.Config
+		var keys *journal.Keys
+		if c, err = config.Read(configFile); err == nil {
+			if keys, err = journal.LoadKeys(c.Journal.Keys); err == nil {
+				text, err = keys.PEM()
+			}
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return journal.ParsePEM(text)
 }

@@ -1,10 +1,12 @@
 // Package local opens what a configuration names, for a command that runs next to a server or before there is one: the
 // store with the key file ([WithKeys]), what an admin may do with them ([WithActs]), the journal ([WithJournal]), the
-// card ranges ([WithRanges]), and all rows for a backup ([WithArchive]).
+// card ranges ([WithRanges]), and all rows for a backup ([WithArchive]). [RotateKeys] and [RevokeKey] are what commands
+// do with keys.
 package local
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -163,4 +165,23 @@ func BackedUpJournal(file string) (*backup.Journal, error) {
 		st, _, err := server.OpenJournal(ctx, c)
 		return st, err
 	}}, nil
+}
+
+// RecordRestore adds a restore to the audit trail, and what another trail has taken the place of.
+func RecordRestore(ctx context.Context, file string, st store.Archive, report *backup.Report) error {
+	audit, ok := st.(operator.Store)
+	if !ok {
+		return errors.New("this kind of store keeps none")
+	}
+	e := Entry("backup.restore", "", nil, report.Added)
+	if report.ReplacedTrail != nil {
+		e.Before = map[string]any{
+			"entries": report.Replaced[store.AuditRows], "link": hex.EncodeToString(operator.LinkOf(report.ReplacedTrail)),
+		}
+	}
+	c, err := config.Read(file)
+	if err != nil {
+		return err
+	}
+	return NewTrail(c, audit, nil).Record(ctx, e)
 }

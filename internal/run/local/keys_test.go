@@ -1,4 +1,4 @@
-package main
+package local
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/run/config"
-	"github.com/openthreeds/threeds/internal/run/local"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/internal/state/store/storetest"
 )
@@ -41,7 +40,9 @@ func TestNotRevoked(t *testing.T) {
 		}
 	}
 	raced := storetest.NewMemory(time.Now)
-	must(t, raced.PutKey(t.Context(), store.Key{Hash: []byte("abcdef1")}))
+	if err := raced.PutKey(t.Context(), store.Key{Hash: []byte("abcdef1")}); err != nil {
+		t.Fatal(err)
+	}
 	begins := func(prefix string) func([]byte) bool {
 		return func(hash []byte) bool { return bytes.HasPrefix(hash, []byte(prefix)) }
 	}
@@ -53,7 +54,7 @@ func TestNotRevoked(t *testing.T) {
 		{st, "abcdef", "2 keys begin so"}, {st, "abcdef3", "no such key"}, {fixedStore{st}, "abcdef1", errFixed.Error()},
 		{racedStore{raced}, "abcdef1", "no such key"},
 	} {
-		if k, err := revokeKey(t.Context(), local.NewActs(&config.Config{}, tt.st, nil), begins(tt.prefix)); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if k, err := RevokeKey(t.Context(), NewActs(&config.Config{}, tt.st, nil), begins(tt.prefix)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("revoke of %s: %s, %v; want %q", tt.prefix, k.Hash, err, tt.want)
 		}
 	}

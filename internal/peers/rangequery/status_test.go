@@ -1,28 +1,14 @@
-package main
+package rangequery
 
 import (
 	"testing"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/peers/directory"
-	"github.com/openthreeds/threeds/internal/run/config"
 )
 
-func TestSpan(t *testing.T) {
-	for _, tt := range []struct {
-		d    time.Duration
-		want string
-	}{
-		{-time.Second, "0s"}, {59 * time.Second, "59s"}, {time.Minute, "1m"}, {time.Hour, "1h00m"}, {6 * time.Hour, "6h00m"},
-		{23*time.Hour + 59*time.Minute, "23h59m"}, {24 * time.Hour, "1d00h"}, {75 * time.Hour, "3d03h"},
-	} {
-		if got := formatSpan(tt.d); got != tt.want {
-			t.Errorf("span(%v) = %q, want %q", tt.d, got, tt.want)
-		}
-	}
-}
-
-func TestDue(t *testing.T) {
+// TestStatusSaysWhenTheDirectoryServerIsAsked: in the words of the column NEXT.
+func TestStatusSaysWhenTheDirectoryServerIsAsked(t *testing.T) {
 	now := time.Now()
 	for _, tt := range []struct {
 		next time.Time
@@ -36,7 +22,8 @@ func TestDue(t *testing.T) {
 	}
 }
 
-func TestReportMarks(t *testing.T) {
+// TestStatusMarksOldRanges: ranges of six hours are marked as a warning, those of a day as an error.
+func TestStatusMarksOldRanges(t *testing.T) {
 	now := time.Now()
 	for _, tt := range []struct {
 		age  time.Duration
@@ -44,23 +31,23 @@ func TestReportMarks(t *testing.T) {
 	}{
 		{0, ""}, {6*time.Hour - time.Second, ""}, {6 * time.Hour, "warning"}, {24*time.Hour - time.Second, "warning"}, {24 * time.Hour, "error"},
 	} {
-		if got := reportOf(config.Directory{}, directory.RefreshStatus{Loaded: now.Add(-tt.age)}, directory.RefreshRequest{},
+		if got := NewStatus("visa", nil, directory.RefreshStatus{Loaded: now.Add(-tt.age)}, directory.RefreshRequest{},
 			now); got.Mark != tt.want || got.Age != int64(tt.age.Seconds()) {
 			t.Errorf("at %v: %q, %d s, want %q", tt.age, got.Mark, got.Age, tt.want)
 		}
 	}
-	if got := reportOf(config.Directory{}, directory.RefreshStatus{}, directory.RefreshRequest{}, now); got.Mark != "error" || got.Age != 0 {
+	if got := NewStatus("visa", nil, directory.RefreshStatus{}, directory.RefreshRequest{}, now); got.Mark != "error" || got.Age != 0 {
 		t.Errorf("without ranges: %+v", got)
 	}
 }
 
-// TestReportWishes: only the generation that is held back now was accepted.
-func TestReportWishes(t *testing.T) {
+// TestStatusAcceptsWhatIsHeldNow: only the generation that is held back now was accepted.
+func TestStatusAcceptsWhatIsHeldNow(t *testing.T) {
 	for _, tt := range []struct {
 		held, accepted int64
 		want           bool
 	}{{0, 0, false}, {3, 0, false}, {3, 2, false}, {3, 3, true}} {
-		got := reportOf(config.Directory{}, directory.RefreshStatus{Held: tt.held}, directory.RefreshRequest{Accept: tt.accepted}, time.Now())
+		got := NewStatus("visa", nil, directory.RefreshStatus{Held: tt.held}, directory.RefreshRequest{Accept: tt.accepted}, time.Now())
 		if got.Accepted != tt.want || got.Refreshing {
 			t.Errorf("%d held, %d accepted: %t", tt.held, tt.accepted, got.Accepted)
 		}

@@ -1,13 +1,14 @@
-package main
+package config
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// TestHealthAddressFromConfiguration: an address that means all of this machine is asked on loopback.
-func TestHealthAddressFromConfiguration(t *testing.T) {
+// TestConsoleURLIsOnThisMachine: an address that means all of this machine is asked on loopback.
+func TestConsoleURLIsOnThisMachine(t *testing.T) {
 	const good = `api: {listen: 127.0.0.1:0}
 results: {listen: 127.0.0.1:0, url: "https://results.example/results", tls: {cert: results.pem, key: results-key.pem}}
 store: {url: "file:data"}
@@ -30,8 +31,15 @@ directories:
 		"10.1.2.3:9": "http://10.1.2.3:9", "127.0.0.1:0": "",
 	} {
 		file := filepath.Join(t.TempDir(), "threeds.yaml")
-		writeFile(t, file, []byte(strings.Replace(good, "console: {listen: 127.0.0.1:0}", `console: {listen: "`+listen+`"}`, 1)))
-		at, _, err := consoleURL(file, "")
+		text := strings.Replace(good, "console: {listen: 127.0.0.1:0}", `console: {listen: "`+listen+`"}`, 1)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Read(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, _, err := c.ConsoleURL()
 		if (err == nil) != (want != "") || err == nil && at.String() != want {
 			t.Errorf("%s: %v, %v, want %q", listen, at, err, want)
 		}
