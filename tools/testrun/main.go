@@ -116,6 +116,9 @@ func newRunner(ctx context.Context, shard string) (*runner, error) {
 	if err := os.MkdirAll(r.artifacts, 0o755); err != nil {
 		return nil, err
 	}
+	if err := r.writeWorkspace(); err != nil {
+		return nil, err
+	}
 	if r.raceList, err = readRaceList(raceText); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -24,11 +26,31 @@ const garbage = "GOGC=400"
 func (r *runner) command(ctx context.Context, log io.Writer, dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = filepath.Join(r.root, dir)
-	cmd.Env = append([]string{garbage}, os.Environ()...) // what the caller says of garbage wins
+	// What the caller says of garbage and of a workspace wins.
+	cmd.Env = append([]string{garbage, "GOWORK=" + r.workspace()}, os.Environ()...)
 	// What is built does not depend on the folder, so that a fresh clone finds in the build cache what another one built.
 	cmd.Env = append(cmd.Env, "CGO_ENABLED=0", "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath"))
 	cmd.Stdout, cmd.Stderr = log, log
 	return cmd
+}
+
+// workspace is the file of a workspace of all modules. In it they share what is compiled. Without it the other modules
+// compile the product again, for with -trimpath each package is compiled for a module and its version, and to them the
+// product is a version of its own.
+func (r *runner) workspace() string { return filepath.Join(r.artifacts, "go.work") }
+
+// writeWorkspace writes the file of the workspace.
+func (r *runner) writeWorkspace() error {
+	mod, err := os.ReadFile(filepath.Join(r.root, "go.mod"))
+	if err != nil {
+		return err
+	}
+	version := regexp.MustCompile(`(?m)^go .*$`).Find(mod)
+	text := fmt.Appendf(nil, "%s\n\nuse (\n", version)
+	for _, dir := range modules {
+		text = fmt.Appendf(text, "\t%s\n", strconv.Quote(filepath.Join(r.root, dir)))
+	}
+	return os.WriteFile(r.workspace(), append(text, ")\n"...), 0o644)
 }
 
 // script runs a program of the repository.

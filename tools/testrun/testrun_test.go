@@ -184,3 +184,38 @@ func TestStepsAreChosen(t *testing.T) {
 		t.Errorf("error %v, want one that lists the steps", err)
 	}
 }
+
+// TestModulesShareWhatIsCompiled: in the workspace of a run every module sees the product as the product's own module
+// does, and the program is built of the same versions as without it.
+func TestModulesShareWhatIsCompiled(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &runner{root: root, artifacts: t.TempDir()}
+	if err := r.writeWorkspace(); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(dir, workspace string, args ...string) string {
+		t.Helper()
+		var said strings.Builder
+		cmd := r.command(t.Context(), &said, dir, "go", append([]string{"list"}, args...)...)
+		cmd.Env = append(cmd.Env, "GOWORK="+workspace)
+		cmd.Stdout = nil
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, said.String())
+		}
+		return string(out)
+	}
+	for _, dir := range modules {
+		if is := ask(dir, r.workspace(), "-f={{.Module.Main}}", "github.com/openthreeds/threeds/api"); is != "true\n" {
+			t.Errorf("to the module in %s the product is another module: %s", dir, is)
+		}
+	}
+	const dependencies = "-f={{with .Module}}{{.Path}} {{.Version}}{{end}}"
+	alone, together := ask(".", "off", "-deps", dependencies, "./cmd/threeds"), ask(".", r.workspace(), "-deps", dependencies, "./cmd/threeds")
+	if alone != together || !strings.Contains(alone, "github.com/jackc/pgx/v5 v") {
+		t.Errorf("the program is built of other versions in a workspace:\n%s\nwant\n%s", together, alone)
+	}
+}

@@ -86,6 +86,12 @@ func TestK7CertificateOfTheStoreIsNotInUseBesideFiles(t *testing.T) {
 // TestK7MatrixIsExact gets and sends each page of certificates as each role, and without csrf.
 func TestK7MatrixIsExact(t *testing.T) {
 	t.Parallel()
+	withNode := func() *site {
+		s := newSite(t)
+		s.AddNode()
+		return s
+	}
+	changesNothing := withNode()
 	for at, want := range map[string][6]int{
 		"GET /certificates":              {200, 200, 200, 403, 403, 403},
 		"GET /certificates/visa":         {200, 200, 200, 403, 403, 403},
@@ -96,8 +102,10 @@ func TestK7MatrixIsExact(t *testing.T) {
 		method, path, _ := strings.Cut(at, " ")
 		path, word, _ := strings.Cut(path, "?")
 		for i, caller := range callers() {
-			s := newSite(t)
-			s.AddNode()
+			s := changesNothing
+			if method == "POST" && want[i] < 400 {
+				s = withNode()
+			}
 			w := s.get(caller, path)
 			if method == "POST" {
 				if w := s.serve(caller, httptest.NewRequest(method, path, nil)); w.Code != 403 {

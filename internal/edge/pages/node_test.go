@@ -187,6 +187,13 @@ func TestK8AcceptIsAsked(t *testing.T) {
 // TestK8MatrixIsExact gets and sends each page of directories and card ranges as each role, and without csrf.
 func TestK8MatrixIsExact(t *testing.T) {
 	t.Parallel()
+	withRanges := func() *site {
+		s := newSite(t)
+		s.AddNode()
+		s.TwoRanges()
+		return s
+	}
+	changesNothing := withRanges()
 	for at, want := range map[string][6]int{
 		"GET /directories": {200, 200, 200, 403, 403, 403}, "GET /ranges": {200, 200, 200, 403, 403, 403},
 		"GET /ranges?prefix=4000": {200, 200, 200, 403, 403, 403}, "GET /ranges/visa/diff": {200, 200, 200, 403, 403, 403},
@@ -195,9 +202,10 @@ func TestK8MatrixIsExact(t *testing.T) {
 	} {
 		method, path, _ := strings.Cut(at, " ")
 		for i, caller := range callers() {
-			s := newSite(t)
-			s.AddNode()
-			s.TwoRanges()
+			s := changesNothing
+			if method == "POST" && want[i] < 400 {
+				s = withRanges()
+			}
 			w := s.get(caller, path)
 			if method == "POST" {
 				if w := s.serve(caller, httptest.NewRequest(method, path, nil)); w.Code != 403 {

@@ -239,18 +239,20 @@ func TestJ5TwoHundredScenariosAreFoundADayLater(t *testing.T) {
 				t.Errorf("%s of %v is not found at node %d", s.name, s.begun, i)
 				continue
 			}
-			other := merchants[slices.IndexFunc(merchants, func(m struct{ key, name string }) bool { return m.name != s.merchant })].name
-			for what, query := range map[string]string{
-				"last four": s.query("9999", s.merchant, 0), "merchant": s.query(s.last4, other, 0),
-				"minute before": s.query(s.last4, s.merchant, -3*time.Minute), "minute after": s.query(s.last4, s.merchant, 3*time.Minute),
-				"day": s.query(s.last4, s.merchant, 24*time.Hour),
-			} {
-				if strings.Contains(n.page(query), link) {
-					t.Errorf("%s is found at node %d by a wrong %s", s.name, i, what)
-				}
-			}
 			if timeline := n.page("/authentications/" + s.id); !strings.Contains(timeline, s.last4) || strings.Contains(timeline, "400000123456"+s.last4) {
 				t.Errorf("%s: the timeline at node %d has not the last four digits alone", s.name, i)
+			}
+		}
+		// Both nodes search the same tables, so each wrong query goes to one of them.
+		n := nodes[len(seen)%2]
+		other := merchants[slices.IndexFunc(merchants, func(m struct{ key, name string }) bool { return m.name != s.merchant })].name
+		for what, query := range map[string]string{
+			"last four": s.query("9999", s.merchant, 0), "merchant": s.query(s.last4, other, 0),
+			"minute before": s.query(s.last4, s.merchant, -3*time.Minute), "minute after": s.query(s.last4, s.merchant, 3*time.Minute),
+			"day": s.query(s.last4, s.merchant, 24*time.Hour),
+		} {
+			if strings.Contains(n.page(query), link) {
+				t.Errorf("%s is found at node %d by a wrong %s", s.name, len(seen)%2, what)
 			}
 		}
 	}

@@ -181,9 +181,9 @@ func TestW3NoEventIsLostWhenTheServerIsKilled(t *testing.T) {
 		t.Parallel()
 		killBeforeDelivery(t, rig.ReadCount(t, "HOOK_KILLS", 4), `store: {url: "file:data"}`)
 	})
-	t.Run("PostgreSQL 18", func(t *testing.T) {
+	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
-		killBeforeDelivery(t, 2, rig.OnPostgres(t, pgtest.Start18(t).Schema(t)))
+		killBeforeDelivery(t, rig.ReadCount(t, "HOOK_KILLS", 2), rig.OnPostgres(t, pgtest.Get(t).Schema(t)))
 	})
 	if os.Getenv(pgtest.CitusVariable) != "" {
 		t.Run("Citus", func(t *testing.T) {
@@ -194,9 +194,8 @@ func TestW3NoEventIsLostWhenTheServerIsKilled(t *testing.T) {
 	if os.Getenv("HOOK_KILLS") == "" {
 		return
 	}
-	t.Run("PostgreSQL", func(t *testing.T) {
+	t.Run("PostgreSQL 18", func(t *testing.T) {
 		t.Parallel()
-		database := pgtest.Get(t)
-		killBeforeDelivery(t, rig.ReadCount(t, "HOOK_KILLS", 4), rig.OnPostgres(t, database.Schema(t)))
+		killBeforeDelivery(t, 2, rig.OnPostgres(t, pgtest.Start18(t).Schema(t)))
 	})
 }
