@@ -189,7 +189,7 @@ func (b *bench) build(ctx context.Context, flags ...string) (err error) {
 		return err
 	}
 	b.threeds = filepath.Join(b.dir, "threeds")
-	args := append([]string{"build", "-o", b.threeds}, flags...)
+	args := append([]string{"build", "-ldflags=-s -w", "-o", b.threeds}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "github.com/openthreeds/threeds/cmd/threeds")...)
 	cmd.Stderr = b.progress
 	if err := cmd.Run(); err != nil {

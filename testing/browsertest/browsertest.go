@@ -270,7 +270,7 @@ func IssuerFrame(t testing.TB, ctx context.Context, selector string) *chromedp.N
 		const frame = document.querySelector(%q), page = frame?.contentDocument
 		return page === null || page?.readyState === "complete" && page.location.pathname.startsWith("/acs/")
 	})()`, selector)
-	if err := chromedp.Do(ctx, Poll(shown), chromedp.WaitVisible(chromedp.CSS(selector))); err != nil {
+	if err := chromedp.Do(ctx, Poll(shown), WaitVisible(chromedp.CSS(selector))); err != nil {
 		t.Fatalf("frame %s: %v", selector, err)
 	}
 	frames, err := chromedp.Run(ctx, chromedp.Nodes(chromedp.CSS(selector)))
@@ -402,4 +402,5 @@ func pause(ctx context.Context) bool {
 	}
 }
 
-const pollInterval = 20 * time.Millisecond
+// pollInterval is how long a test waits before it asks a page again. A page that is asked more often keeps a processor busy.
+const pollInterval = 50 * time.Millisecond

@@ -24,7 +24,7 @@ type programs struct{ server, conform string }
 
 // buildPrograms compiles the server and the conformance suite into a directory.
 func buildPrograms(dir string, flags ...string) (programs, error) {
-	args := slices.Concat([]string{"build"}, flags, []string{"-o", dir, "../../cmd/threeds", "../cmd/threeds-conform"})
+	args := slices.Concat([]string{"build", "-ldflags=-s -w"}, flags, []string{"-o", dir, "../../cmd/threeds", "../cmd/threeds-conform"})
 	cmd := exec.Command("go", args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -104,7 +104,7 @@ func lint(ctx context.Context, r *runner, log io.Writer) error {
 func (r *runner) binary() string { return filepath.Join(r.artifacts, "threeds") }
 
 func build(ctx context.Context, r *runner, log io.Writer) error {
-	return r.command(ctx, log, ".", "go", "build", "-o", r.binary(), "./cmd/threeds").Run()
+	return r.command(ctx, log, ".", "go", "build", "-ldflags=-s -w", "-o", r.binary(), "./cmd/threeds").Run()
 }
 
 // raceAll tests the packages that make test runs without the race detector. The program that end-to-end tests run is

@@ -8,7 +8,13 @@ import (
 )
 
 const (
-	pollInterval = 3 * time.Millisecond
+	// The pause before Until asks again: a part of the time that it has waited, within these limits. Asking is often a
+	// request to another process or a look at a page, and tests that wait next to each other must not keep the processors
+	// busy with it.
+	pollInterval        = 3 * time.Millisecond
+	longestPollInterval = 50 * time.Millisecond
+	pollsOfAWait        = 10
+
 	// reportTime is what is kept of the time limit of the test binary for the message that says what did not happen, and
 	// for cleaning up.
 	reportTime = 30 * time.Second
@@ -31,11 +37,15 @@ func endOf(t testing.TB) (end time.Time) {
 // whole test binary (go test -timeout) is over.
 func Until(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	end := endOf(t)
+	start, end := time.Now(), endOf(t)
 	for !done() {
 		if !end.IsZero() && time.Now().After(end) {
 			t.Fatalf("still waiting for %s", what)
 		}
-		time.Sleep(pollInterval)
+		pause := pollInterval
+		if !end.IsZero() { // the time is not that of a bubble, where asking costs nothing
+			pause = min(max(pause, time.Since(start)/pollsOfAWait), longestPollInterval)
+		}
+		time.Sleep(pause)
 	}
 }

@@ -51,3 +51,18 @@ func TestUntilAsksAgain(t *testing.T) {
 		t.Errorf("asked %d times, want 3", n)
 	}
 }
+
+// TestUntilAsksSeldomWhileItWaitsLong: who waits for a minute asks some thousand times, and notices soon what has
+// happened.
+func TestUntilAsksSeldomWhileItWaitsLong(t *testing.T) {
+	for _, wait := range []time.Duration{0, 20 * time.Millisecond, time.Second, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			start, asked := time.Now(), 0
+			Until(&endless{deadline: start.Add(time.Hour)}, "a while to pass", func() bool { asked++; return time.Since(start) >= wait })
+			late, most := time.Since(start)-wait, 1+int(wait/(20*time.Millisecond))+60
+			if late > max(pollInterval, wait/pollsOfAWait) || late > longestPollInterval || asked > most {
+				t.Errorf("a wait of %v is over %v late and asks %d times, want at most %d", wait, late, asked, most)
+			}
+		})
+	}
+}

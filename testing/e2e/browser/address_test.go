@@ -435,12 +435,12 @@ func TestT1BrowserInAnotherNetworkNamespace(t *testing.T) {
 			t.Fatalf("%v; the sandbox says: %s", err, sandbox.Log)
 		}
 	}
-	do(browsertest.View(1280, 800, "light"), chromedp.Navigate(origin+"/steps"), chromedp.WaitVisible(id("pay")),
+	do(browsertest.View(1280, 800, "light"), chromedp.Navigate(origin+"/steps"), browsertest.WaitVisible(id("pay")),
 		chromedp.SetValue(id("card-number"), "4000001234560072"), chromedp.Click(id("pay")))
 	browsertest.InFrame(t, ctx, `document.readyState === "complete" && document.querySelector("#otp") !== null`)
 	browsertest.InFrame(t, ctx, fmt.Sprintf(`location.href.startsWith(%q)`, origin+"/acs/challenge/"))
 	browsertest.InFrame(t, ctx, `(document.querySelector("#otp").value = "123456") && !document.querySelector("[data-testid=challenge-submit]").click()`)
-	do(chromedp.WaitVisible(id("result-word")))
+	do(browsertest.WaitVisible(id("result-word")))
 	if got, err := chromedp.Run(ctx, chromedp.TextContent(id("result-status"))); err != nil || strings.TrimSpace(got) != "Y" {
 		t.Errorf("the result is %q, %v", got, err)
 	}

@@ -39,7 +39,7 @@ func TestBrowserBanksOfTheirOwnKind(t *testing.T) {
 		}
 		ends := func(name, want string) {
 			t.Helper()
-			s.do(chromedp.WaitVisible(testID("result-word")))
+			s.do(browsertest.WaitVisible(testID("result-word")))
 			if word := s.text("result-word"); word != want {
 				t.Errorf("%s, %d: the shop says %q, want %q", name, view.width, word, want)
 			}
@@ -65,9 +65,9 @@ func TestBrowserBanksOfTheirOwnKind(t *testing.T) {
 		ends("tall", "authenticated")
 
 		s.payAt(w.Shop+"/steps", "4000000000000172", "FAULT-UNFRAMED")
-		s.do(chromedp.WaitVisible(testID("challenge-open")))
+		s.do(browsertest.WaitVisible(testID("challenge-open")))
 		shot("unframed")
-		s.do(chromedp.Click(testID("challenge-open")), chromedp.WaitVisible(testID("challenge-code")))
+		s.do(chromedp.Click(testID("challenge-open")), browsertest.WaitVisible(testID("challenge-code")))
 		shot("unframed-opened")
 		s.do(chromedp.SendKeys(testID("challenge-code"), "123456"), chromedp.Click(testID("challenge-submit")))
 		ends("unframed", "authenticated")
@@ -78,7 +78,7 @@ func TestBrowserBanksOfTheirOwnKind(t *testing.T) {
 			return err == nil && is
 		})
 		shot("unframed-hosted")
-		s.do(chromedp.Evaluate[chromedp.Void](openBank+`.click()`), chromedp.WaitVisible(testID("challenge-code")))
+		s.do(chromedp.Evaluate[chromedp.Void](openBank+`.click()`), browsertest.WaitVisible(testID("challenge-code")))
 		s.do(chromedp.SendKeys(testID("challenge-code"), "123456"), chromedp.Click(testID("challenge-submit")))
 		waittest.Until(t, "the shopper to be back at the shop", func() bool {
 			at, err := chromedp.Run(s.ctx, chromedp.Evaluate[string](`location.href`))
@@ -110,7 +110,7 @@ func TestC18ABankThatIsDownIsNotAbandoned(t *testing.T) {
 	s := &shopper{t, openTab(t)}
 	s.do(
 		chromedp.Navigate(createAt(t, w, "4000000000000172", "FAULT-ACSDOWN", w.Shop+"/order")),
-		chromedp.WaitVisible(chromedp.CSS("#ending")),
+		browsertest.WaitVisible(chromedp.CSS("#ending")),
 	)
 	const want = "bank_unreachable"
 	if page, err := chromedp.Run(s.ctx, chromedp.TextContent(chromedp.CSS("#ending"))); err != nil || page != want+": retry_later" {
@@ -152,7 +152,7 @@ func (s *shopper) payAt(shop, pan, trouble string) {
 	s.t.Helper()
 	s.do(
 		chromedp.Navigate(shop),
-		chromedp.WaitVisible(testID("pay")),
+		browsertest.WaitVisible(testID("pay")),
 		chromedp.SetValue(testID("card-number"), pan),
 		chromedp.SetValue(testID("version"), "2.2.0"),
 		chromedp.SetValue(testID("trouble-kind"), trouble),

@@ -57,7 +57,7 @@ func (s *shopper) text(name string) string {
 func (s *shopper) issuer(control string) *chromedp.Node {
 	s.t.Helper()
 	frame := browsertest.IssuerFrame(s.t, s.ctx, `[data-testid="challenge-frame"]`)
-	s.do(chromedp.WaitVisible(testID(control), chromedp.FromNode(frame)))
+	s.do(browsertest.WaitVisible(testID(control), chromedp.FromNode(frame)))
 	return frame
 }
 
@@ -93,7 +93,7 @@ func TestBrowserFlow(t *testing.T) {
 					isAsWanted := func() bool { return strings.HasSuffix(state, method.state[strings.Index(method.state, "("):]) }
 					for try := 0; try < methodTries && !isAsWanted(); try++ {
 						s.pay(w.Shop+"/steps", "4000000000000"+method.digit+end.digits, end.name)
-						s.do(chromedp.WaitVisible(testID("result-word")))
+						s.do(browsertest.WaitVisible(testID("result-word")))
 						state = s.text("method-state")
 					}
 					if word, status := s.text("result-word"), s.text("result-status"); word != end.word || status != end.status {
@@ -115,7 +115,7 @@ func (s *shopper) pay(shop, pan, deed string) {
 	s.t.Helper()
 	s.do(
 		chromedp.Navigate(shop),
-		chromedp.WaitVisible(testID("pay")),
+		browsertest.WaitVisible(testID("pay")),
 		chromedp.SetValue(testID("card-number"), pan),
 		chromedp.SetValue(testID("version"), "2.3.1"),
 		chromedp.Click(testID("pay")),
@@ -142,11 +142,11 @@ func TestBrowserFrictionless(t *testing.T) {
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		s.do(
 			chromedp.Navigate(w.Shop+"/steps"),
-			chromedp.WaitVisible(testID("pay")),
+			browsertest.WaitVisible(testID("pay")),
 			chromedp.SetValue(testID("card-number"), "4000000000000003"),
 			chromedp.SetValue(testID("version"), version),
 			chromedp.Click(testID("pay")),
-			chromedp.WaitVisible(testID("result-word")),
+			browsertest.WaitVisible(testID("result-word")),
 		)
 		if word, eci := s.text("result-word"), s.text("result-eci"); word != "authenticated" || eci != "05" {
 			t.Errorf("%s: %s %s, want authenticated 05", version, word, eci)
@@ -161,7 +161,7 @@ func TestBrowserTroubles(t *testing.T) {
 	t.Parallel() // there is much to be waited for
 	w := rig.StartSandbox(t)
 	s := &shopper{t, openTab(t)}
-	s.do(browsertest.View(1280, 900, "light"), chromedp.Navigate(w.Shop+"/steps"), chromedp.WaitVisible(testID("pay")))
+	s.do(browsertest.View(1280, 900, "light"), chromedp.Navigate(w.Shop+"/steps"), browsertest.WaitVisible(testID("pay")))
 	offered, err := chromedp.Run(s.ctx, chromedp.Evaluate[[]string](`[...document.querySelectorAll("#trouble option")].map(o => o.value).filter(v => v)`))
 	if err != nil {
 		t.Fatal(err)
@@ -183,15 +183,15 @@ func TestBrowserTroubles(t *testing.T) {
 	} {
 		s.do(
 			chromedp.Navigate(w.Shop+"/steps"),
-			chromedp.WaitVisible(testID("pay")),
+			browsertest.WaitVisible(testID("pay")),
 			chromedp.SetValue(testID("card-number"), "4000000000000"+end.digits),
 			chromedp.SetValue(testID("trouble-kind"), end.trouble),
 			chromedp.Click(testID("pay")),
 		)
 		if end.trouble == "FAULT-UNFRAMED" {
-			s.do(chromedp.WaitVisible(testID("challenge-frame")), chromedp.Click(testID("challenge-cancel")))
+			s.do(browsertest.WaitVisible(testID("challenge-frame")), chromedp.Click(testID("challenge-cancel")))
 		}
-		s.do(chromedp.WaitVisible(testID("result-word")))
+		s.do(browsertest.WaitVisible(testID("result-word")))
 		if word := s.text("result-word"); word != end.word {
 			t.Errorf("%s: the shop says %q, want %q", end.trouble, word, end.word)
 		}

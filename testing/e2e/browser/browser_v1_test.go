@@ -40,10 +40,10 @@ func TestBrowserV1(t *testing.T) {
 			s := &shopper{t, s.ctx}
 			s.do(
 				chromedp.Navigate(w.Shop+"/steps"),
-				chromedp.WaitVisible(testID("pay")),
+				browsertest.WaitVisible(testID("pay")),
 				chromedp.SetValue(testID("card-number"), test.pan),
 				chromedp.Click(testID("pay")),
-				chromedp.WaitVisible(testID("result-word")),
+				browsertest.WaitVisible(testID("result-word")),
 			)
 			if word, status, eci := s.text("result-word"), s.text("result-status"), s.text("result-eci"); word != test.word || status != test.status || eci != test.eci {
 				t.Errorf("%s %s %s, want %s %s %s", word, status, eci, test.word, test.status, test.eci)

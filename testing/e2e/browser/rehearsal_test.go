@@ -223,7 +223,7 @@ while [ -e "$0" ] && [ ! -e "$0.closed" ]; do sleep 0.05; done
 	s := &shopper{t, opened}
 	s.do(
 		chromedp.Navigate(page), chromedp.Click(chromedp.CSS("button")),
-		chromedp.WaitVisible(testID("challenge-code")), chromedp.SendKeys(testID("challenge-code"), "123456"),
+		browsertest.WaitVisible(testID("challenge-code")), chromedp.SendKeys(testID("challenge-code"), "123456"),
 	)
 	at, err := chromedp.Run(s.ctx, chromedp.Evaluate[string]("location.href"))
 	if rig.Must(t, err); !strings.HasPrefix(at, r.ACS+"/") {

@@ -47,7 +47,7 @@ func openConfirming(t *testing.T, w *rig.World) *shopper {
 		},
 	})
 	rig.Must(t, err)
-	s.do(browsertest.View(1280, 900, "light"), chromedp.Navigate(localShop(w)+"/steps"), chromedp.WaitVisible(testID("pay")))
+	s.do(browsertest.View(1280, 900, "light"), chromedp.Navigate(localShop(w)+"/steps"), browsertest.WaitVisible(testID("pay")))
 	made, err := chromedp.Run(opened, chromedp.Evaluate[string](enrolCredential, chromedp.EvalAwaitPromise))
 	rig.Must(t, err)
 	res, said := send(t, http.DefaultClient, "POST", w.Control+"/spc", made)
@@ -79,10 +79,10 @@ func TestSPCInChromium(t *testing.T) {
 	} {
 		s.setDialog(mode)
 		s.do(
-			chromedp.Navigate(localShop(w)+"/steps"), chromedp.WaitVisible(testID("pay")),
+			chromedp.Navigate(localShop(w)+"/steps"), browsertest.WaitVisible(testID("pay")),
 			chromedp.SetValue(testID("card-number"), "4000000000000103"), chromedp.SetValue(testID("version"), "2.3.1"),
 			chromedp.SetValue(testID("trouble-kind"), "SPC"), chromedp.Click(testID("pay")),
-			chromedp.WaitVisible(testID("result-word")),
+			browsertest.WaitVisible(testID("result-word")),
 		)
 		if word, status := s.text("result-word"), s.text("result-status"); word != "authenticated" || status != "Y" {
 			t.Errorf("%s: the second AReq ends %q %q", mode, word, status)
@@ -147,7 +147,7 @@ func TestB8SPCOfPages(t *testing.T) {
 		} else {
 			end = `document.title == "Shop" ? "" : document.title`
 			s.do(chromedp.Navigate("about:blank"), chromedp.Navigate(strings.Replace(shop.URL, "127.0.0.1", "localhost", 1)+"/#"+url.QueryEscape(address)),
-				chromedp.WaitVisible(chromedp.CSS("#pay")))
+				browsertest.WaitVisible(chromedp.CSS("#pay")))
 			if test.without {
 				s.do(chromedp.Evaluate[chromedp.Void](`delete window.PaymentRequest; undefined`))
 			}

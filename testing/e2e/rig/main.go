@@ -54,7 +54,7 @@ var findBinary = sync.OnceValues(func() (string, error) {
 
 // Build builds the program, as a release does without cgo, to a path. Flags are further ones of go build.
 func Build(path string, flags ...string) error {
-	build := exec.Command("go", slices.Concat([]string{"build"}, flags, []string{"-o", path, "./cmd/threeds"})...)
+	build := exec.Command("go", slices.Concat([]string{"build", "-ldflags=-s -w"}, flags, []string{"-o", path, "./cmd/threeds"})...)
 	build.Dir, build.Env = Root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
