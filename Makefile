@@ -24,7 +24,7 @@ test-all:
 # A first answer while you work: packages that need no service, no browser and no
 # other process, without vet and the race detector. Under 30 s on 2 quiet cores.
 # SLOW are tests of these packages that are long loops, or have long bodies; make test runs them.
-SLOW = Alloc|^TestE3AuthAndExplainAgree$$|^TestE3CreateAndExplainAgree$$|^TestPR22|^TestGeneratedSetsAreAsDescribed$$|^TestSnapshotWithFalseClaimsIsRefused$$|^TestSimulation$$|^TestCrashImages$$|^TestHuge$$|^TestGeneratedCases$$|^TestMutants$$|^TestSingleByteEdits$$|^TestCRResLimit$$|^TestReadPResAgreesWithCheck$$|^TestErrorsQuoteNoValue$$|^TestOpenAfterCrash|^TestKilled$$|^TestCloseEndsSweep$$|^TestSnapshotReusesSpace$$|^TestBesideABusyOne$$|^TestWaitingRefusalsHTTP2$$|^TestLongBodyIsServedAlone$$|^TestReaderYieldsTheProcessor$$
+SLOW = Alloc|^TestE3AuthAndExplainAgree$$|^TestE3CreateAndExplainAgree$$|^TestPR22|^TestGeneratedSetsAreAsDescribed$$|^TestSnapshotWithFalseClaimsIsRefused$$|^TestSimulation$$|^TestCrashImages$$|^TestHuge$$|^TestGeneratedCases$$|^TestMutants$$|^TestSingleByteEdits$$|^TestCRResLimit$$|^TestReadPResAgreesWithCheck$$|^TestErrorsQuoteNoValue$$|^TestOpenAfterCrash|^TestKilled$$|^TestCloseEndsSweep$$|^TestSnapshotReusesSpace$$|^TestBesideABusyOne$$|^TestWaitingRefusalsHTTP2$$|^TestLongBodyIsServedAlone$$|^TestReaderYieldsTheProcessor$$|^TestManyLookupsDuringSwaps$$
 QUICK = . ./message ./internal/state/account ./internal/edge/admin ./internal/edge/api ./internal/engine/auth ./internal/engine/check \
 	./internal/engine/session ./internal/engine/txn ./internal/base/browserurl \
 	./internal/peers/certs ./internal/run/config ./internal/base/iso ./internal/state/keyring ./internal/base/obs ./internal/peers/ranges \

@@ -67,7 +67,8 @@ var steps = []step{
 type runner struct {
 	root      string // of the product's module
 	artifacts string
-	slow      int // how many times slower than the machine is, 1 usually
+	clusters  string // a folder where tests share database clusters, as new as initdb makes them
+	slow      int    // how many times slower than the machine is, 1 usually
 	raceList  *raceList
 	groups    map[group][]testPackage
 	tests     []result // of all packages that were tested
@@ -98,6 +99,11 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	if os.Getenv(slowed) == "" && r.slow > 1 {
 		return runSlowly(ctx, r.slow, out, errs)
 	}
+	if r.clusters, err = os.MkdirTemp("", "threeds-clusters-"); err != nil {
+		fmt.Fprintln(errs, "testrun:", err)
+		return 2
+	}
+	defer os.RemoveAll(r.clusters)
 	return r.run(ctx, chosen, out)
 }
 

@@ -108,7 +108,7 @@ func (r *runner) flags(g group) []string {
 func (r *runner) test(ctx context.Context, log io.Writer, events io.Writer, module string, flags, paths []string) ([]result, error) {
 	args := slices.Concat([]string{"test", "-json"}, flags, paths)
 	cmd := r.command(ctx, log, module, "go", args...)
-	cmd.Env = append(cmd.Env, "THREEDS_BINARY="+r.binary())
+	cmd.Env = append(cmd.Env, "THREEDS_BINARY="+r.binary(), "PGTEST_CLUSTERS="+r.clusters)
 	if slices.Contains(flags, "-race") {
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
 	}

@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -43,11 +44,14 @@ type issuer struct {
 	exchanges        []url.Values
 }
 
+// issuerKey returns the RSA key of all issuers: it takes long to make, and tests have many issuers.
+var issuerKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
+
 // newIssuer starts an issuer and has the site use it.
 func newIssuer(s *site) *issuer {
 	s.Helper()
 	i := &issuer{T: s.T, site: s, claims: map[string]any{"groups": []string{"ops"}, "email": "jo@shop.example"}}
-	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	rsaKey, err := issuerKey()
 	must(s, err)
 	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(s, err)

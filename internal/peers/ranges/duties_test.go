@@ -487,12 +487,15 @@ func generationOf(t *testing.T, text string) *Generation {
 
 // TestManyLookupsDuringSwaps: of a million look-ups during twenty swaps, each
 // finds one generation, whole.
-func TestManyLookupsDuringSwaps(t *testing.T) {
+func TestManyLookupsDuringSwaps(t *testing.T) { lookUpDuringSwaps(t, 1_000_000) }
+
+// TestLookupsDuringSwaps is TestManyLookupsDuringSwaps with as many look-ups as the race detector needs.
+func TestLookupsDuringSwaps(t *testing.T) { lookUpDuringSwaps(t, 60_000) }
+
+// lookUpDuringSwaps looks cards up in several goroutines while twenty generations come into use, one after the other.
+func lookUpDuringSwaps(t *testing.T, lookups int) {
 	const swaps, readers = 20, 4
-	each := 250_000
-	if testing.Short() {
-		each = 25_000
-	}
+	each := lookups / readers
 	generation := func(n int) *Generation {
 		var b Builder
 		for i := range uint64(1000) {

@@ -39,7 +39,7 @@ func NewGroup(t testing.TB, members int) *Group {
 	}
 	first := g.servers[0]
 	g.primary = first
-	g.must(first.command("initdb", "-D", first.data, "-U", "threeds", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"))
+	g.must(first.create())
 	conf, err := os.OpenFile(filepath.Join(first.data, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	g.must(err)
 	// A standby asks immediately for a new primary again.

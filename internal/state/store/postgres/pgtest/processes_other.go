@@ -22,3 +22,5 @@ func (s *Server) Thaw() error { return errors.ErrUnsupported }
 func Signal(string, syscall.Signal) error { return errors.ErrUnsupported }
 
 func (s *Server) kill() error { return errors.ErrUnsupported }
+
+func lockFile(string) (unlock func(), err error) { return nil, errors.ErrUnsupported }

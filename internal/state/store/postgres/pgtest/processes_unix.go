@@ -106,3 +106,16 @@ func worksIn(process int, dir string) bool {
 	wanted, err := os.Stat(dir)
 	return err == nil && os.SameFile(its, wanted)
 }
+
+// lockFile makes a file if there is none, and waits until no other process has it locked. The system unlocks it when
+// the process ends.
+func lockFile(name string) (unlock func(), err error) {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}
