@@ -164,6 +164,8 @@ func startProcess(program, preferences string, flags ...string) (*process, error
 		chromedp.Flag("disable-features", "SpareRendererForSitePerProcess,Translate,OptimizationHints,MediaRouter,AutofillServerCommunication"),
 		chromedp.Flag("disable-renderer-backgrounding", true),
 		chromedp.Flag("disable-sync", true),
+		// A page that waits draws its animations sixty times a second, without a graphics card.
+		chromedp.Flag("force-prefers-reduced-motion", true),
 		chromedp.Flag("metrics-recording-only", true),
 		chromedp.Flag("no-pings", true),
 		chromedp.Flag("password-store", "basic"),

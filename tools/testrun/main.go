@@ -47,7 +47,7 @@ type step struct {
 var steps = []step{
 	{name: "needs", about: "the programs that tests use are there", do: script(".ci/needs")},
 	{name: "fmt", about: "gofmt finds nothing to change", do: checkFormat},
-	{name: "vet", about: "go vet finds nothing", do: inModules("vet", "./...")},
+	{name: "vet", about: "go vet finds nothing", do: vet},
 	{name: "lint", about: "staticcheck finds nothing", do: lint},
 	{name: "build", about: "the program that end-to-end tests run", do: build},
 	{name: "plain", about: "tests without the race detector", do: testPlain, hasTests: true},

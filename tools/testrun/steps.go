@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -26,10 +27,10 @@ const garbage = "GOGC=400"
 func (r *runner) command(ctx context.Context, log io.Writer, dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = filepath.Join(r.root, dir)
-	// What the caller says of garbage and of a workspace wins.
-	cmd.Env = append([]string{garbage, "GOWORK=" + r.workspace()}, os.Environ()...)
+	cmd.Env = append([]string{garbage}, os.Environ()...) // what the caller says of garbage wins
 	// What is built does not depend on the folder, so that a fresh clone finds in the build cache what another one built.
-	cmd.Env = append(cmd.Env, "CGO_ENABLED=0", "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath"))
+	flags := strings.TrimSpace(os.Getenv("GOFLAGS") + " -trimpath")
+	cmd.Env = append(cmd.Env, "CGO_ENABLED=0", "GOFLAGS="+flags, "GOWORK="+r.workspace())
 	cmd.Stdout, cmd.Stderr = log, log
 	return cmd
 }
@@ -60,19 +61,6 @@ func script(path string, args ...string) func(context.Context, *runner, io.Write
 	}
 }
 
-// inModules runs the go command in each module.
-func inModules(args ...string) func(context.Context, *runner, io.Writer) error {
-	return func(ctx context.Context, r *runner, log io.Writer) error {
-		var errs []error
-		for _, dir := range modules {
-			if err := r.command(ctx, log, dir, "go", args...).Run(); err != nil {
-				errs = append(errs, fmt.Errorf("go %s in %s: %w", strings.Join(args, " "), dir, err))
-			}
-		}
-		return errors.Join(errs...)
-	}
-}
-
 func checkFormat(ctx context.Context, r *runner, log io.Writer) error {
 	var bad bytes.Buffer
 	cmd := r.command(ctx, log, ".", "gofmt", "-l", ".")
@@ -93,11 +81,20 @@ func lint(ctx context.Context, r *runner, log io.Writer) error {
 	if err := r.command(ctx, log, "testing", "go", "build", "-o", program, "honnef.co/go/tools/cmd/staticcheck").Run(); err != nil {
 		return err
 	}
-	var errs []error
+	return r.command(ctx, log, ".", program, everything()...).Run()
+}
+
+// vet runs go vet on all modules at once, so that what they share is looked at once.
+func vet(ctx context.Context, r *runner, log io.Writer) error {
+	return r.command(ctx, log, ".", "go", append([]string{"vet"}, everything()...)...).Run()
+}
+
+// everything returns the patterns of all packages of all modules, for a command that runs in the workspace.
+func everything() (patterns []string) {
 	for _, dir := range modules {
-		errs = append(errs, r.command(ctx, log, dir, program, "./...").Run())
+		patterns = append(patterns, "./"+path.Join(dir, "..."))
 	}
-	return errors.Join(errs...)
+	return patterns
 }
 
 // binary is the program that tests of testing/e2e run.
@@ -122,7 +119,8 @@ func raceAll(ctx context.Context, r *runner, log io.Writer) error {
 
 // smoke runs each benchmark once, so that none of them rots.
 func smoke(ctx context.Context, r *runner, log io.Writer) error {
-	return inModules("test", "-vet=off", "-run=^$", "-bench=.", "-benchtime=1x", "./...")(ctx, r, log)
+	args := []string{"test", "-vet=off", "-run=^$", "-bench=.", "-benchtime=1x"}
+	return r.command(ctx, log, ".", "go", append(args, everything()...)...).Run()
 }
 
 // mutants runs the tests of testing/mutants with all faults.

@@ -97,6 +97,8 @@ func (r *runner) testAll(ctx context.Context, log io.Writer, step string, flags 
 func (r *runner) flags(g group) []string {
 	flags := []string{"-vet=off", "-parallel=8", "-timeout=" + (packageTime * time.Duration(r.slow)).String()}
 	switch g {
+	case plain:
+		flags = append(flags, fmt.Sprintf("-p=%d", runtime.NumCPU()+1))
 	case race:
 		flags = append(flags, fmt.Sprintf("-p=%d", runtime.NumCPU()+1), "-race", withoutRace, "-shuffle=on", "-skip="+r.raceList.pattern())
 	case database, e2e, browser:

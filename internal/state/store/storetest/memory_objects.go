@@ -128,14 +128,18 @@ func (s *Memory) AuditEntries(ctx context.Context, q store.AuditQuery) (all []st
 	defer s.mu.Unlock()
 	from, to := q.Span()
 	after, before := q.Bounds()
-	for _, e := range s.audit {
+	inOrder := slices.Backward(s.audit)
+	if q.Oldest {
+		inOrder = slices.All(s.audit)
+	}
+	for _, e := range inOrder {
+		if len(all) >= q.Limit {
+			break
+		}
 		if at := e.At.UnixMilli(); e.Seq > after && e.Seq < before && at >= from && at < to {
 			e.Link, e.Data = bytes.Clone(e.Link), bytes.Clone(e.Data)
 			all = append(all, e)
 		}
 	}
-	if !q.Oldest {
-		slices.Reverse(all)
-	}
-	return all[:min(len(all), q.Limit)], nil
+	return all, nil
 }
