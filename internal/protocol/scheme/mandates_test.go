@@ -110,7 +110,7 @@ func TestMandatesOfSchemes(t *testing.T) {
 		t.Errorf("%d rows, want 60 at least", len(rows))
 	}
 	known := map[string]bool{}
-	for _, p := range public.profiles {
+	for _, p := range public().profiles {
 		for _, f := range p.Facts {
 			for _, s := range f.Sources {
 				known[s.Word] = s.URL != "" && s.Date != ""
@@ -118,8 +118,8 @@ func TestMandatesOfSchemes(t *testing.T) {
 		}
 	}
 	for _, r := range rows {
-		told, sources := r.tell(t, public)
-		if !r.isTrue(t, public) {
+		told, sources := r.tell(t, *public())
+		if !r.isTrue(t, *public()) {
 			t.Errorf("told %q by %s", told, r.text)
 		}
 		if !known[r.source] {
@@ -139,7 +139,7 @@ func TestMandatesTableNoticesATurnedRow(t *testing.T) {
 		if turned.told = nil; len(r.told) == 0 {
 			turned.told = []string{"email"}
 		}
-		if turned.isTrue(t, public) {
+		if turned.isTrue(t, *public()) {
 			t.Errorf("the opposite is true as well: %s", r.text)
 		}
 	}
@@ -228,7 +228,7 @@ func TestMandatesTableHasARowForEachRule(t *testing.T) {
 // TestRulesHaveASourceWithAddressAndDate: what is asked of requests, and may be checked, has a source that can be read.
 func TestRulesHaveASourceWithAddressAndDate(t *testing.T) {
 	t.Parallel()
-	for _, p := range public.profiles {
+	for _, p := range public().profiles {
 		for _, f := range p.Facts {
 			switch f.Kind {
 			case Require, Ignore, Forbid, Ended:

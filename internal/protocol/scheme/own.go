@@ -37,10 +37,10 @@ func NewSheet(scheme string, own *Profile) *Sheet {
 		return Public(scheme)
 	}
 	facts := slices.Clone(own.Facts)
-	if p := public.profile(scheme); p != nil {
+	if p := public().profile(scheme); p != nil {
 		facts = slices.Concat(p.Facts, facts)
 	}
-	s := newSheet(slices.Concat(facts, public.common()))
+	s := newSheet(slices.Concat(facts, public().common()))
 	s.name = own.Name
 	return s
 }

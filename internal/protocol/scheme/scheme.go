@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -132,13 +133,17 @@ func readDate(text string) (Date, bool) {
 	return Date{}, false
 }
 
-var public = mustRead(profilesText)
+// public returns the library of profiles.txt. It is read when it is first needed: most commands need none of it.
+var public = sync.OnceValue(func() *library {
+	lib := mustRead(profilesText)
+	return &lib
+})
 
 // Profiles returns the profiles in the order of profiles.txt. They are shared: read only.
-func Profiles() []Profile { return public.profiles }
+func Profiles() []Profile { return public().profiles }
 
 // Public returns the rules of a scheme that are public; nil, which is a sheet without rules, if there are none.
-func Public(scheme string) *Sheet { return public.sheets[scheme] }
+func Public(scheme string) *Sheet { return public().sheets[scheme] }
 
 // A library has all profiles, and the sheets made of them.
 type library struct {

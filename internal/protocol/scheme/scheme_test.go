@@ -187,8 +187,8 @@ func TestCheckLeavesOutElementsOfOtherVersions(t *testing.T) {
 
 // TestUnsureFactsRefuseNothing: no line of the file that is unsure, or of memory, can refuse.
 func TestUnsureFactsRefuseNothing(t *testing.T) {
-	for name, s := range public.sheets {
-		soundRules(t, name, s, public.profiles)
+	for name, s := range public().sheets {
+		soundRules(t, name, s, public().profiles)
 	}
 }
 
