@@ -53,10 +53,27 @@ var Attacks = []string{
 	`\u003cimg src=x onerror=xss()\u003e`,
 	`\x3cimg src=x onerror=xss()\x3e`,
 	"<img/src=x\fonerror=xss()>",
+	outOfElements,
 }
 
-// attackSample are indices of [Attacks]: one for each place in a page that a text can break out of.
-var attackSample = []int{1, 2, 3, 6, 7, 8, 9, 10, 11, 12, 13, 15, 20, 22, 26, 28, 30, 32, 33, 35}
+// outOfElements leaves each element in which a page may have text, and a comment.
+const outOfElements = `</title></style></textarea></script>--><img src=x onerror=xss()>`
+
+// sampledAttacks are some of [Attacks]: one for each place in a page that a text can break out of.
+var sampledAttacks = []string{
+	`<img src=x onerror=xss()>`,
+	outOfElements,
+	`" autofocus onfocus=xss() x="`,
+	`' autofocus onfocus=xss() x='`,
+	` onpointerenter=xss() x=`,
+	`javascript:xss()`,
+	`';xss();'`,
+	"`;xss();`",
+	`{{constructor.constructor('xss()')()}}`,
+	`}*{background:url(//attacker.example)}`,
+	`&lt;img src=x onerror=xss()&gt;`,
+	`%3Cimg src=x onerror=xss()%3E`,
+}
 
 // SomeAttacks returns all [Attacks] if there are [HasLongWalks], and otherwise one for each place that a text can break
 // out of. Use it where each attack has a page or a frame of its own, which takes a browser long.
@@ -64,11 +81,7 @@ func SomeAttacks() []string {
 	if HasLongWalks() {
 		return Attacks
 	}
-	var some []string
-	for _, i := range attackSample {
-		some = append(some, Attacks[i])
-	}
-	return some
+	return sampledAttacks
 }
 
 // A Trap hears of each attack that worked in the pages of a tab: a script that ran, one that only the

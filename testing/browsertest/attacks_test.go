@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,6 +50,17 @@ func TestB6EachAttackWorksOnANaivePage(t *testing.T) {
 		}
 		if len(open(frames)) == 0 {
 			t.Errorf("%q works nowhere", attack)
+		}
+	}
+	for _, place := range []string{`<title>%s</title>`, `<style>*{color:%s}</style>`, `<textarea>%s</textarea>`, `<!-- %s -->`,
+		`<script>let a = "%s"</script>`, `<p>%s</p>`} {
+		if !slices.Contains(naive, place) || len(open("<!doctype html>"+strings.Replace(place, "%s", outOfElements, 1))) == 0 {
+			t.Errorf("%q does not work in %s", outOfElements, place)
+		}
+	}
+	for _, attack := range SomeAttacks() {
+		if !slices.Contains(Attacks, attack) {
+			t.Errorf("%q is none of the attacks", attack)
 		}
 	}
 	if sprung := open(`<!doctype html><meta http-equiv=Content-Security-Policy content="script-src 'none'"><p><script>xss()</script>`); len(sprung) == 0 {
