@@ -116,8 +116,9 @@ type Stat struct {
 
 // Stat returns how busy the store is.
 func (db *DB) Stat() Stat {
+	commits := db.counts.commits.Load() // read first: the writes of each commit are counted before it
 	return Stat{
-		Writes: db.counts.writes.Load(), Commits: db.counts.commits.Load(), Failed: db.counts.failed.Load(),
+		Writes: db.counts.writes.Load(), Commits: commits, Failed: db.counts.failed.Load(),
 		Waiting: len(db.queue),
 	}
 }
@@ -192,8 +193,8 @@ func (w *writer) writeBatch(batch []*request) {
 	errs := make([]error, len(batch))
 	err := w.transact(batch, errs)
 	if err == nil {
+		w.counts.writes.Add(int64(len(batch))) // before the commit that has them: see Stat
 		w.counts.commits.Add(1)
-		w.counts.writes.Add(int64(len(batch)))
 	} else {
 		w.counts.failed.Add(1)
 	}

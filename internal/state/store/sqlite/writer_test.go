@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -531,4 +532,27 @@ func TestLazily(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestCommitsAreNoMoreThanWrites: who reads the counters in the middle of a commit sees no commit of which the writes
+// are missing.
+func TestCommitsAreNoMoreThanWrites(t *testing.T) {
+	db, _ := openTemp(t)
+	var over atomic.Bool
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for !over.Load() {
+			if s := db.Stat(); s.Commits > s.Writes {
+				t.Errorf("%d writes in %d commits", s.Writes, s.Commits)
+				return
+			}
+		}
+	})
+	for i := range 500 {
+		if err := db.Create(t.Context(), txn(fmt.Sprint(i))); err != nil {
+			t.Error(err)
+		}
+	}
+	over.Store(true)
+	reading.Wait()
 }
