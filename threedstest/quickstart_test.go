@@ -90,7 +90,7 @@ func TestQuickstart(t *testing.T) {
 					cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
 					cmd.Dir = dir
 					cmd.Env = append(os.Environ(), "THREEDS_URL="+sandbox, "THREEDS_KEY="+playground.Key, "THREEDS_SOURCE="+module,
-						"GOFLAGS=-mod=mod", "GOPROXY=off", "GONOSUMDB=*", "npm_config_audit=false", "npm_config_offline=true")
+						"GOFLAGS=-mod=mod", "GOWORK=off", "GOPROXY=off", "GONOSUMDB=*", "npm_config_audit=false", "npm_config_offline=true")
 					if i+1 < len(commands) {
 						if out, err := cmd.CombinedOutput(); err != nil {
 							t.Fatalf("%s: %v\n%s", command, err, out)
