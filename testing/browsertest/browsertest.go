@@ -404,5 +404,6 @@ func pause(ctx context.Context) bool {
 	}
 }
 
-// pollInterval is how long a test waits before it asks a page again. A page that is asked more often keeps a processor busy.
+// pollInterval is how long a test waits before it asks a page again. A page that is asked more often
+// keeps a processor busy.
 const pollInterval = 50 * time.Millisecond

@@ -76,7 +76,8 @@ const recordsOfTime = `made >= ? AND made < ? AND -made <= ? AND -made > ? AND `
 func (db *database) eraseDay(ctx context.Context, tx *sql.Tx, begin int64, condition string, args []any,
 	tombstone statement) (newest map[string]newestEntry, records int, err error) {
 	ofDay := []any{begin, begin + dayLen, -begin, -(begin + dayLen)}
-	ofRecords := `made >= ? AND made < ? AND id IN (SELECT id FROM journal_records WHERE ` + recordsOfTime + condition + `)`
+	ofRecords := `made >= ? AND made < ? AND id IN (SELECT id FROM journal_records WHERE ` + recordsOfTime +
+		condition + `)`
 	all := slices.Concat([]any{begin, begin + dayLen}, ofDay, args)
 	places, err := db.readPlaces(ctx, tx, ofRecords, all...)
 	if err != nil {
