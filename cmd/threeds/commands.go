@@ -12,8 +12,8 @@ func commands() []cmdline.Command {
 		{
 			Name: "sandbox", Run: runSandbox,
 			Takes: `[--listen HOST:PORT] [--public-url URL] [--directories-listen HOST:PORT] [--rate-limit N] [--data
-			DIR] [--ready-file FILE] [--strict] [--directory-timeout DURATION] [--quiet] [--allow-receiver
-			URL|HOST:PORT]...`,
+			DIR] [--ready-file FILE] [--strict] [--directory-timeout DURATION] [--quiet] [--until-stdin-ends]
+			[--allow-receiver URL|HOST:PORT]...`,
 			Does: `run everything in one process: server, directory servers, issuers, shop`,
 			Other: []cmdline.Form{{
 				Takes: `--directories DIR [--results-ca FILE] [--listen HOST:PORT] [--directories-listen HOST:PORT]`,

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -38,6 +39,8 @@ func runSandbox(ctx context.Context, cmd *cmdline.Invocation) error {
 	data := cmd.String("data", "", "keep the store in `DIR`; default: a temporary one")
 	isQuiet := cmd.Bool("quiet", false, "print no line for each request")
 	readyPath := cmd.String("ready-file", "", "write addresses and keys to `FILE`, as JSON, once all accept")
+	endsWithInput := cmd.Bool("until-stdin-ends", false,
+		"end when standard input ends, as it does when the program that started the sandbox is gone")
 	rehearsal := cmd.String("directories", "",
 		"run directory servers and issuers only, for a server of its own; certificates are in `DIR`")
 	resultsCA := cmd.String("results-ca", "",
@@ -81,6 +84,9 @@ func runSandbox(ctx context.Context, cmd *cmdline.Invocation) error {
 	} else if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+	if *endsWithInput {
+		ctx = endWith(ctx, cmd.Stdin)
+	}
 	ready := &demo.ReadyFile{Path: *readyPath}
 	if err := ready.RemoveStale(); err != nil {
 		return err
@@ -100,4 +106,14 @@ func runSandbox(ctx context.Context, cmd *cmdline.Invocation) error {
 	}
 	box := demo.Sandbox{Options: o, PublicURL: publicURL, Allowed: receivers, Ready: ready}
 	return box.Run(ctx, cmd.Stdout)
+}
+
+// endWith returns a context that ends when ctx does, or when input has no more to read.
+func endWith(ctx context.Context, input io.Reader) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, input)
+		cancel()
+	}()
+	return ctx
 }

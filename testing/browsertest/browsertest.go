@@ -246,6 +246,9 @@ func find(t testing.TB, programs []string) string {
 	return ""
 }
 
+// FindChromium returns the path of the browser that tests use. Without one the test is skipped, but not in CI.
+func FindChromium(t testing.TB) string { return find(t, smallFirst) }
+
 // WaitVisible waits until an element is visible. It asks less often than that of chromedp, which keeps a browser busy.
 func WaitVisible[S chromedp.Selectable](selector S, options ...chromedp.QueryOption) chromedp.Action[chromedp.Void] {
 	return chromedp.WaitVisible(selector, append([]chromedp.QueryOption{chromedp.RetryInterval(pollInterval)}, options...)...)

@@ -156,7 +156,7 @@ func TestD75NpmPack(t *testing.T) {
 	if err := json.Unmarshal(content, &pkg); err != nil {
 		t.Fatal(err)
 	}
-	if pkg["name"] != "@openthreeds/threeds" || pkg["type"] != "module" || pkg["dependencies"] != nil {
+	if pkg["name"] != "@openthreeds/browser" || pkg["type"] != "module" || pkg["dependencies"] != nil {
 		t.Errorf("package.json: name %v, type %v, dependencies %v", pkg["name"], pkg["type"], pkg["dependencies"])
 	}
 	npm, err := exec.LookPath("npm")

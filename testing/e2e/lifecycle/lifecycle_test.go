@@ -369,3 +369,21 @@ func TestSandboxProcess(t *testing.T) {
 	}
 	http.DefaultClient.CloseIdleConnections()
 }
+
+// TestSandboxEndsWithItsInput: a program that starts the sandbox with --until-stdin-ends cannot leave it behind.
+func TestSandboxEndsWithItsInput(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ready.json")
+	cmd := exec.Command("threeds", "sandbox", "--listen", "127.0.0.1:0", "--until-stdin-ends", "--ready-file", file)
+	input, err := cmd.StdinPipe()
+	rig.Must(t, err)
+	p := &rig.Process{T: t, Cmd: cmd}
+	p.Start()
+	waittest.Until(t, "the ready file", func() bool { _, err := os.Stat(file); return err == nil })
+	start := time.Now()
+	rig.Must(t, input.Close())
+	t.Logf("ended after %v", p.WaitForExit(start).Round(time.Millisecond))
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the ready file is still there")
+	}
+}
