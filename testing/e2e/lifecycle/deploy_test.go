@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/console"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
+	"github.com/openthreeds/threeds/testing/helm"
 )
 
 // A manifest is an object of Kubernetes, as plain values.
@@ -122,14 +124,37 @@ func filesOf(c *config.Config) []string {
 	return all
 }
 
-// TestKubernetes holds the manifests against each other, and against what the
-// program takes.
+// rendered returns what the Helm chart makes of one of its examples, by kind and name, and the Secret that
+// deploy/kubernetes has as an example.
+func rendered(t *testing.T, file string) map[string]manifest {
+	t.Helper()
+	made, err := helm.Render(rig.Root, file, nil)
+	rig.Must(t, err)
+	objects, err := helm.Objects(made)
+	rig.Must(t, err)
+	all := map[string]manifest{"Secret/threeds": manifests(t)["Secret/threeds"]}
+	for _, object := range objects {
+		var m manifest
+		rig.Must(t, yaml.Unmarshal(object, &m))
+		all[fmt.Sprint(m["kind"], "/", m.text("metadata", "name"))] = m
+	}
+	return all
+}
+
+// TestKubernetes holds what the Helm chart makes of each of its examples against the program: ports, probes, the time to
+// stop, files, rights, and who may come in. The manifests of deploy/kubernetes are what it makes of one of them.
 func TestKubernetes(t *testing.T) {
 	t.Parallel()
-	all := manifests(t)
+	for _, file := range []string{"examples/smallest.yaml", "examples/postgres.yaml", "examples/external-secrets.yaml"} {
+		t.Run(filepath.Base(file), func(t *testing.T) { checkManifests(t, rendered(t, file)) })
+	}
+}
+
+// checkManifests holds the manifests of one server against each other, and against what the program takes.
+func checkManifests(t *testing.T, all map[string]manifest) {
 	for name, m := range all {
 		if kind, _, _ := strings.Cut(name, "/"); !slices.Contains(
-			[]string{"ConfigMap", "Secret", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "Job"}, kind) ||
+			[]string{"ConfigMap", "Secret", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "PersistentVolumeClaim"}, kind) ||
 			m.at("metadata", "namespace") != nil {
 			t.Errorf("%s: not something that belongs to whatever namespace it is put into", name)
 		}
@@ -141,8 +166,15 @@ func TestKubernetes(t *testing.T) {
 	text := all["ConfigMap/threeds"].text("data", "threeds.yaml")
 	cfg := example(t, "threeds.yaml", text)
 
-	listen := map[string]string{
-		"api": port(t, cfg.API.Listen), "results": port(t, cfg.Results.Listen), "browser": port(t, cfg.Browser.Listen), "console": port(t, cfg.Console.Listen),
+	listen := map[string]string{"api": port(t, cfg.API.Listen), "results": port(t, cfg.Results.Listen), "console": port(t, cfg.Console.Listen)}
+	services, monitored := []string{"threeds-api", "threeds-results"}, "console"
+	if cfg.Browser != nil {
+		listen["browser"] = port(t, cfg.Browser.Listen)
+		services = append(services, "threeds-browser")
+	}
+	if cfg.Console.MetricsListen != "" {
+		listen["metrics"] = port(t, cfg.Console.MetricsListen)
+		monitored = "metrics"
 	}
 	ports := make(map[string]string)
 	for _, p := range c.list("ports") {
@@ -151,7 +183,7 @@ func TestKubernetes(t *testing.T) {
 	if !reflect.DeepEqual(ports, listen) {
 		t.Errorf("the container has ports %v, the configuration listens on %v", ports, listen)
 	}
-	for _, name := range []string{"threeds-api", "threeds-results", "threeds-browser"} {
+	for _, name := range services {
 		s := all["Service/"+name]
 		if !reflect.DeepEqual(s.at("spec", "selector"), labels) || ports[s.text("spec", "ports", 0, "targetPort")] == "" ||
 			"threeds-"+s.text("spec", "ports", 0, "targetPort") != name {
@@ -165,7 +197,7 @@ func TestKubernetes(t *testing.T) {
 	for probe, want := range map[string]string{"readinessProbe": "/readyz", "livenessProbe": "/livez", "startupProbe": "/livez"} {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, c.text(probe, "httpGet", "path"), nil))
-		if w.Code != 200 || c.text(probe, "httpGet", "path") != want || c.text(probe, "httpGet", "port") != "console" {
+		if w.Code != 200 || c.text(probe, "httpGet", "path") != want || c.text(probe, "httpGet", "port") != monitored {
 			t.Errorf("%s asks %v and gets %d", probe, c.at(probe, "httpGet"), w.Code)
 		}
 	}
@@ -182,32 +214,48 @@ func TestKubernetes(t *testing.T) {
 		t.Errorf("shutdown in %v, and an /auth takes up to %v", cfg.Timeouts.Shutdown, cfg.Timeouts.Authentication)
 	}
 
-	mounted := func(file string) bool {
-		for _, m := range c.list("volumeMounts") {
-			if m.text("mountPath") != path.Dir(file) || m.at("subPath") != nil {
-				continue
-			}
-			for _, v := range pod.list("volumes") {
-				if v.text("name") != m.text("name") {
-					continue
-				}
-				data, _ := all["ConfigMap/"+v.text("configMap", "name")].at("data").(map[string]any)
-				if v.at("secret") != nil {
-					data, _ = all["Secret/"+v.text("secret", "secretName")].at("stringData").(map[string]any)
-				}
-				return data[path.Base(file)] != nil
+	mounts := map[string]manifest{} // volumes by where they are
+	for _, m := range c.list("volumeMounts") {
+		if m.at("subPath") != nil {
+			t.Errorf("%v is mounted by subPath: it would never change", m)
+		}
+		for _, v := range pod.list("volumes") {
+			if v.text("name") == m.text("name") {
+				mounts[m.text("mountPath")] = v
 			}
 		}
-		return false
 	}
-	named := append(filesOf(cfg), "/etc/threeds/config/threeds.yaml", "/etc/threeds/secret/db-ca.pem", "/etc/threeds/secret/pgpass")
+	isMounted := func(file string) bool {
+		v, ok := mounts[path.Dir(file)]
+		if !ok || v.at("configMap") == nil && v.at("secret") == nil {
+			return false
+		}
+		if name := v.text("secret", "secretName"); v.at("secret") != nil {
+			data, isExample := all["Secret/"+name].at("stringData").(map[string]any)
+			return !isExample || data[path.Base(file)] != nil
+		}
+		data, _ := all["ConfigMap/"+v.text("configMap", "name")].at("data").(map[string]any)
+		return data[path.Base(file)] != nil
+	}
+	named := append(filesOf(cfg), "/etc/threeds/config/threeds.yaml")
+	for _, m := range regexp.MustCompile(`(?:sslrootcert|passfile)=([^&"]+)`).FindAllStringSubmatch(text, -1) {
+		named = append(named, m[1])
+	}
+	dir := cfg.Store.URL.Dir
 	for _, file := range named {
-		if !mounted(file) {
+		if isInStore := dir != "" && (file == "" || path.Dir(file) == dir); !isInStore && !isMounted(file) {
 			t.Errorf("%s is named and not mounted", file)
 		}
 	}
-	if n := len(named); n < 10 {
+	if n := len(named); n < 8 {
 		t.Errorf("only %d files are named", n)
+	}
+	claim := mounts[path.Dir(dir)].text("persistentVolumeClaim", "claimName")
+	if isThere := all["PersistentVolumeClaim/"+claim] != nil; isThere != (dir != "") {
+		t.Errorf("the store is in %q, and it is %t that there is a volume for it, %q", dir, isThere, claim)
+	}
+	if want := map[bool]string{true: "RollingUpdate", false: "Recreate"}[dir == ""]; d.text("spec", "strategy", "type") != want {
+		t.Errorf("the store is in %q: strategy %v, want %s", dir, d.at("spec", "strategy"), want)
 	}
 
 	for _, at := range [][]any{{"runAsNonRoot", true}, {"runAsUser", uint64(65532)}, {"fsGroup", uint64(65532)}} {
@@ -220,20 +268,31 @@ func TestKubernetes(t *testing.T) {
 			t.Errorf("%s is %v", key, got)
 		}
 	}
-	least := all["PodDisruptionBudget/threeds"]
-	if least.text("spec", "minAvailable") != "2" || d.text("spec", "replicas") != "3" {
-		t.Errorf("%s of %s pods have to stay", least.text("spec", "minAvailable"), d.text("spec", "replicas"))
+	if limit, soft := mebibytes(t, c.text("resources", "limits", "memory")), mebibytes(t, c.text("env", 0, "value")); c.text("env", 0, "name") != "GOMEMLIMIT" ||
+		soft != limit*4/5 {
+		t.Errorf("%v with %d MiB of memory, want four fifths of it", c.at("env", 0), limit)
 	}
-	for _, selector := range []any{
-		d.at("spec", "selector", "matchLabels"), least.at("spec", "selector", "matchLabels"),
-		all["NetworkPolicy/threeds"].at("spec", "podSelector", "matchLabels"),
-		pod.at("topologySpreadConstraints", 0, "labelSelector", "matchLabels"), pod.at("topologySpreadConstraints", 1, "labelSelector", "matchLabels"),
-	} {
+	selectors := []any{d.at("spec", "selector", "matchLabels"), all["NetworkPolicy/threeds"].at("spec", "podSelector", "matchLabels")}
+	least, isMany := all["PodDisruptionBudget/threeds"], d.text("spec", "replicas") != "1"
+	if isMany {
+		if n, err := strconv.Atoi(d.text("spec", "replicas")); err != nil || least.text("spec", "minAvailable") != strconv.Itoa(n-1) {
+			t.Errorf("%s of %s pods have to stay", least.text("spec", "minAvailable"), d.text("spec", "replicas"))
+		}
+		selectors = append(selectors, least.at("spec", "selector", "matchLabels"),
+			pod.at("topologySpreadConstraints", 0, "labelSelector", "matchLabels"), pod.at("topologySpreadConstraints", 1, "labelSelector", "matchLabels"))
+	}
+	if !isMany && least != nil {
+		t.Errorf("one node may never go: %v", least)
+	}
+	for _, selector := range selectors {
 		if !reflect.DeepEqual(selector, labels) {
 			t.Errorf("selector %v, the pods have %v", selector, labels)
 		}
 	}
 	shut := maps.Clone(ports)
+	if monitored == "metrics" {
+		delete(shut, "console") // operators come by way of the node, with kubectl port-forward
+	}
 	for _, rule := range all["NetworkPolicy/threeds"].list("spec", "ingress") {
 		if ports[rule.text("ports", 0, "port")] == "" {
 			t.Errorf("the network policy lets in to %v", rule.at("ports"))
@@ -243,7 +302,17 @@ func TestKubernetes(t *testing.T) {
 	if len(shut) > 0 {
 		t.Errorf("the network policy lets nobody in to %v", shut)
 	}
+}
 
+// TestContainerfile holds the lines of the Containerfile against the manifests of Kubernetes, which run its image.
+func TestContainerfile(t *testing.T) {
+	t.Parallel()
+	all := manifests(t)
+	pod := manifest(all["Deployment/threeds"].at("spec", "template", "spec").(map[string]any))
+	listen := map[string]string{}
+	for _, p := range pod.list("containers")[0].list("ports") {
+		listen[p.text("name")] = p.text("containerPort")
+	}
 	image, err := os.ReadFile(rig.DeployDir + "/Containerfile")
 	if err != nil {
 		t.Fatal(err)
