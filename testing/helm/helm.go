@@ -33,6 +33,9 @@ func Render(root, file string, more map[string]any) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := chart.Validate(); err != nil {
+		return nil, err
+	}
 	text, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {
 		return nil, err

@@ -380,9 +380,16 @@ func TestSandboxEndsWithItsInput(t *testing.T) {
 	p := &rig.Process{T: t, Cmd: cmd}
 	p.Start()
 	waittest.Until(t, "the ready file", func() bool { _, err := os.Stat(file); return err == nil })
-	start := time.Now()
 	rig.Must(t, input.Close())
-	t.Logf("ended after %v", p.WaitForExit(start).Round(time.Millisecond))
+	waittest.Until(t, "the end of the sandbox", func() bool {
+		select {
+		case <-p.Exited:
+			return true
+		default:
+			return false
+		}
+	})
+	p.WaitForExit(time.Now())
 	if _, err := os.Stat(file); err == nil {
 		t.Error("the ready file is still there")
 	}
