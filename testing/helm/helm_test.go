@@ -120,7 +120,7 @@ func TestChartRefuses(t *testing.T) {
 		{large, map[string]any{"replicas": 0}, "replicas"},
 		{large, map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": "1G"}}}, "resources.limits.memory: want a number of Mi or Gi"},
 		{large, config(large, `listen: ":8080"`, `listen: 127.0.0.1:8080`), "config: api.listen: want all addresses and a port"},
-		{large, config(large, "lame_duck: 10s", "lame_duck: 1s"), "config: timeouts.lame_duck: want 10s or more"},
+		{large, config(large, "lame_duck: 10s", "lame_duck: 9s"), "config: timeouts.lame_duck: want 10s or more"},
 		{large, config(large, "shutdown: 20s", "shutdown: 1500ms"), "want whole seconds"},
 		{small, map[string]any{"replicas": 2}, "replicas: want 1 with a store in files"},
 		{small, config(small, "file:/var/lib/threeds/data", "file:threeds-data"), "config: store.url: want postgres"},

@@ -63,7 +63,7 @@ files
 {{- define "threeds.grace" -}}
 {{- $t := dig "timeouts" dict (include "threeds.config" . | fromYaml) -}}
 {{- $lame := include "threeds.seconds" ($t.lame_duck | default "0s") | int -}}
-{{- if lt $lame 9 }}{{ fail "config: timeouts.lame_duck: want 10s or more: it takes that long until all of the cluster know that a Pod is to go" }}{{ end -}}
+{{- if lt $lame 10 }}{{ fail "config: timeouts.lame_duck: want 10s or more: it takes that long until all of the cluster know that a Pod is to go" }}{{ end -}}
 {{- add $lame (include "threeds.seconds" ($t.shutdown | default "15s") | int) 10 -}}
 {{- end }}
 
