@@ -74,6 +74,32 @@ func objects(t *testing.T, file string, more map[string]any) [][]byte {
 	return all
 }
 
+// TestRenderedIsWhatTheChartMakes: the folder rendered has what the chart makes of each example, for tests that do not
+// link Helm. The first line has the sum of the chart, so that they notice when it has changed since.
+func TestRenderedIsWhatTheChartMakes(t *testing.T) {
+	t.Parallel()
+	sum, err := difftest.SumFiles(os.DirFS(filepath.Join(root, Chart)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range examples {
+		text := "# Made from deploy/helm by make update. Do not edit. SHA-256 of the chart: " + sum + "\n"
+		for _, object := range objects(t, file, nil) {
+			text += "---\n" + strings.TrimSuffix(string(object), "\n") + "\n"
+		}
+		file := filepath.Join("rendered", filepath.Base(file))
+		if *update {
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if have, err := os.ReadFile(file); err != nil || string(have) != text {
+			t.Errorf("%s is not what the chart makes (%v); make update writes it:\n%s", file, err, difftest.Diff(text, string(have)))
+		}
+	}
+}
+
 // TestKustomizeBaseIsWhatTheChartMakes: deploy/kubernetes, for those who do not use Helm, is the example for PostgreSQL.
 func TestKustomizeBaseIsWhatTheChartMakes(t *testing.T) {
 	t.Parallel()

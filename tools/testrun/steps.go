@@ -123,6 +123,13 @@ func smoke(ctx context.Context, r *runner, log io.Writer) error {
 	return r.command(ctx, log, ".", "go", append(args, everything()...)...).Run()
 }
 
+// helm runs the tests of the Helm chart. They are a module of their own, for Helm takes minutes to be compiled.
+func helm(ctx context.Context, r *runner, log io.Writer) error {
+	cmd := r.command(ctx, log, "testing/helm", "go", "test", ".")
+	cmd.Env = append(cmd.Env, "GOWORK=off")
+	return cmd.Run()
+}
+
 // mutants runs the tests of testing/mutants with all faults.
 func mutants(ctx context.Context, r *runner, log io.Writer) error {
 	cmd := r.command(ctx, log, "testing", "go", "test", "-vet=off", "-count=1", "-timeout=4h", "-v", "./mutants")

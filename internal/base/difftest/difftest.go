@@ -1,5 +1,5 @@
 // Package difftest shows in tests what differs between two values. Use [Diff] where a test has a value that it wants
-// and one that it got, and both are long.
+// and one that it got, and both are long. [SumFiles] sums up a folder.
 package difftest
 
 import (

@@ -23,10 +23,10 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/openthreeds/threeds/internal/base/difftest"
 	"github.com/openthreeds/threeds/internal/edge/console"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
-	"github.com/openthreeds/threeds/testing/helm"
 )
 
 // A manifest is an object of Kubernetes, as plain values.
@@ -76,18 +76,24 @@ func manifests(t *testing.T) map[string]manifest {
 		if err != nil {
 			t.Fatal(err)
 		}
-		decoder := yaml.NewDecoder(bytes.NewReader(data))
-		for {
-			var m map[string]any
-			if err := decoder.Decode(&m); err == io.EOF {
-				break
-			} else if err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
-			all[fmt.Sprint(m["kind"], "/", manifest(m).text("metadata", "name"))] = m
-		}
+		readManifests(t, file, data, all)
 	}
 	return all
+}
+
+// readManifests adds the manifests of a text by kind and name.
+func readManifests(t *testing.T, file string, text []byte, to map[string]manifest) {
+	t.Helper()
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		var m map[string]any
+		if err := decoder.Decode(&m); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		to[fmt.Sprint(m["kind"], "/", manifest(m).text("metadata", "name"))] = m
+	}
 }
 
 // example reads a configuration as serve does, but for the files it names.
@@ -125,19 +131,17 @@ func filesOf(c *config.Config) []string {
 }
 
 // rendered returns what the Helm chart makes of one of its examples, by kind and name, and the Secret that
-// deploy/kubernetes has as an example.
+// deploy/kubernetes has as an example. It is what testing/helm has rendered, for Helm is too large to be linked here.
 func rendered(t *testing.T, file string) map[string]manifest {
 	t.Helper()
-	made, err := helm.Render(rig.Root, file, nil)
+	sum, err := difftest.SumFiles(os.DirFS(rig.DeployDir + "/helm"))
 	rig.Must(t, err)
-	objects, err := helm.Objects(made)
-	rig.Must(t, err)
-	all := map[string]manifest{"Secret/threeds": manifests(t)["Secret/threeds"]}
-	for _, object := range objects {
-		var m manifest
-		rig.Must(t, yaml.Unmarshal(object, &m))
-		all[fmt.Sprint(m["kind"], "/", m.text("metadata", "name"))] = m
+	text := rig.ReadFile(t, filepath.Join(rig.Root, "testing/helm/rendered", file))
+	if first, _, _ := bytes.Cut(text, []byte("\n")); !bytes.HasSuffix(first, []byte(" "+sum)) {
+		t.Fatalf("testing/helm/rendered/%s is of another chart: make update writes it again", file)
 	}
+	all := map[string]manifest{"Secret/threeds": manifests(t)["Secret/threeds"]}
+	readManifests(t, file, text, all)
 	return all
 }
 
@@ -145,8 +149,8 @@ func rendered(t *testing.T, file string) map[string]manifest {
 // stop, files, rights, and who may come in. The manifests of deploy/kubernetes are what it makes of one of them.
 func TestKubernetes(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"examples/smallest.yaml", "examples/postgres.yaml", "examples/external-secrets.yaml"} {
-		t.Run(filepath.Base(file), func(t *testing.T) { checkManifests(t, rendered(t, file)) })
+	for _, file := range []string{"smallest.yaml", "postgres.yaml", "external-secrets.yaml"} {
+		t.Run(file, func(t *testing.T) { checkManifests(t, rendered(t, file)) })
 	}
 }
 
