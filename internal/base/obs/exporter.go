@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -89,9 +88,15 @@ func newSpanExporter(cfg Tracing, m *Metrics, log *slog.Logger) (*spanExporter, 
 // muteLibrary keeps the library from printing what it does not like. It quotes the variables of the environment, also
 // those with a token.
 var muteLibrary = sync.OnceFunc(func() {
-	otel.SetLogger(logr.Discard())
+	setZero(otel.SetLogger) // the zero value of its logger discards everything
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
 })
+
+// setZero calls a setter with the zero value of what it sets.
+func setZero[T any](set func(T)) {
+	var zero T
+	set(zero)
+}
 
 // newCollectorClient returns the HTTP client of a collector that the configuration names. It follows no redirects,
 // which could take spans and the token elsewhere, and uses no proxy.

@@ -1,6 +1,6 @@
 // Package lanes draws what passed between the five parties of an authentication, for the console and the demo shop. Use
 // [HopOf] for each step, [Draw] for the drawing, and [NewCard] for the elements of a message. [AddTemplates] adds the
-// templates that show them; [Tokens] and [Styles] are their style.
+// templates that show them; [Tokens], [Base] and [Styles] are their style.
 //
 // The parties are always drawn in the same order and with the same words. Nothing here masks: what is drawn has been
 // masked before.
@@ -167,6 +167,13 @@ func AddTemplates(t *template.Template) *template.Template {
 // Tokens returns the style sheet with the colours and sizes of all pages. It stands before all others.
 func Tokens() []byte {
 	text, _ := assets.ReadFile("assets/tokens.css") // it is in the binary
+	return text
+}
+
+// Base returns the style sheet of what pages for operators and readers have in common: text, links, fields, tables and
+// buttons. It stands after the [Tokens].
+func Base() []byte {
+	text, _ := assets.ReadFile("assets/base.css") // it is in the binary
 	return text
 }
 

@@ -187,7 +187,7 @@ var errNoPage = &admin.Problem{Status: http.StatusNotFound, Detail: "The address
 func (h *Handler) initTemplates() {
 	rules, _ := files.ReadFile("assets/ui.css") // they are in the binary
 	more, _ := files.ReadFile("assets/directories.css")
-	styles := slices.Concat(lanes.Tokens(), rules, more, lanes.Styles())
+	styles := slices.Concat(lanes.Tokens(), lanes.Base(), rules, more, lanes.Styles())
 	script, _ := files.ReadFile("assets/console.js")
 	script = slices.Concat(script, lanes.Script())
 	h.styles, h.script = compress.NewFile("text/css; charset=utf-8", styles),

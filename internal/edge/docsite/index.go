@@ -1,0 +1,105 @@
+package docsite
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/yuin/goldmark/ast"
+	tables "github.com/yuin/goldmark/extension/ast"
+)
+
+// An entry is what the search can find: a part of a page below a heading, or a row of a table.
+type entry struct {
+	anchor  string // "" is the top of the page
+	title   string // the heading, or the first cell
+	heading string // of a row: the heading above it
+	text    string
+}
+
+// An indexer collects the entries of a page, and gives rows their anchors.
+type indexer struct {
+	source  []byte
+	ids     anchors
+	entries []entry
+	part    int // the index of the part that is read
+}
+
+// begin begins a part.
+func (x *indexer) begin(anchor, title string) {
+	x.part = len(x.entries)
+	x.entries = append(x.entries, entry{anchor: anchor, title: title})
+}
+
+// add adds text to the part. Text in front of the first heading belongs to no part.
+func (x *indexer) add(words string) {
+	if x.part < len(x.entries) {
+		e := &x.entries[x.part]
+		e.text = strings.TrimSpace(e.text + " " + words)
+	}
+}
+
+// addTable adds an entry for each row. A row whose first cell is empty goes on with the row above. It gives each row
+// an anchor, and each cell the name of its column, which phones show.
+func (x *indexer) addTable(table *tables.Table) {
+	var names []string
+	part := x.entries[x.part]
+	for row := table.FirstChild(); row != nil; row = row.NextSibling() {
+		var cells []string
+		for cell := row.FirstChild(); cell != nil; cell = cell.NextSibling() {
+			words := plain(cell, x.source)
+			if row.Kind() == tables.KindTableHeader {
+				names = append(names, words)
+			} else if n := len(cells); n > 0 && n < len(names) && names[n] != "" && words != "" {
+				cell.SetAttributeString("data-l", []byte(names[n]))
+			}
+			cells = append(cells, words)
+		}
+		if row.Kind() == tables.KindTableHeader {
+			x.add(strings.Join(cells, " "))
+			continue
+		}
+		words := strings.TrimSpace(strings.Join(cells[1:], " · "))
+		if last := len(x.entries) - 1; cells[0] == "" && last > x.part {
+			x.entries[last].text += " · " + words
+			continue
+		}
+		id := x.ids.Generate([]byte(part.anchor+" "+cells[0]), ast.KindDocument)
+		row.SetAttributeString("id", id)
+		x.entries = append(x.entries, entry{string(id), cells[0], part.title, words})
+	}
+}
+
+// maxEntryText is how much text of an entry is searched, in bytes.
+const maxEntryText = 2000
+
+// index returns the script with all entries: pages with address, title and door, and entries with the index of
+// their page, anchor, title, heading and text.
+func (s *Site) index() ([]byte, error) {
+	var all struct {
+		Pages   [][3]string `json:"pages"`
+		Entries [][5]any    `json:"entries"`
+	}
+	for i, p := range s.pages {
+		c, err := p.content()
+		if err != nil {
+			return nil, err
+		}
+		all.Pages = append(all.Pages, [3]string{p.path, c.title, p.door.Title})
+		last := map[entry]int{} // what versions have in common is found in the newest, which is the last
+		for j, e := range c.entries {
+			last[entry{title: e.title, text: e.text}] = j
+		}
+		for j, e := range c.entries {
+			text := e.text
+			if last[entry{title: e.title, text: text}] != j {
+				continue
+			}
+			if len(text) > maxEntryText {
+				text = strings.ToValidUTF8(text[:maxEntryText], "")
+			}
+			all.Entries = append(all.Entries, [5]any{i, e.anchor, e.title, e.heading, text})
+		}
+	}
+	data, err := json.Marshal(all)
+	return append(append([]byte("globalThis.docsIndex = "), data...), ";\n"...), err
+}
