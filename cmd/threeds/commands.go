@@ -74,6 +74,15 @@ func commands() []cmdline.Command {
 			Does:  `print what each answer of each card scheme is worth: result, liability, what to do`,
 		},
 		{
+			Name: "docs", Run: runDocs,
+			Takes: `[--listen HOST:PORT]`,
+			Does:  `serve the documentation of this release to a browser, on this machine; it needs no network`,
+			Other: []cmdline.Form{{
+				Takes: `export DIR`,
+				Does:  `write the documentation into a folder, as a site that needs no server`,
+			}},
+		},
+		{
 			Name: "licenses", Run: runLicenses,
 			Does: `print the modules that this build consists of: version, licence and text`,
 		},

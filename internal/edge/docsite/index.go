@@ -52,6 +52,9 @@ func (x *indexer) addTable(table *tables.Table) {
 			} else if n := len(cells); n > 0 && n < len(names) && names[n] != "" && words != "" {
 				cell.SetAttributeString("data-l", []byte(names[n]))
 			}
+			if len(words) <= maxUnbroken {
+				cell.SetAttributeString("class", []byte("nw"))
+			}
 			cells = append(cells, words)
 		}
 		if row.Kind() == tables.KindTableHeader {
@@ -63,11 +66,14 @@ func (x *indexer) addTable(table *tables.Table) {
 			x.entries[last].text += " · " + words
 			continue
 		}
-		id := x.ids.Generate([]byte(part.anchor+" "+cells[0]), ast.KindDocument)
+		id := x.ids.Generate([]byte(part.anchor+" "+firstWords(cells[0])), ast.KindDocument)
 		row.SetAttributeString("id", id)
 		x.entries = append(x.entries, entry{string(id), cells[0], part.title, words})
 	}
 }
+
+// maxUnbroken is how long a cell may be that is not broken into lines, in bytes.
+const maxUnbroken = 10
 
 // maxEntryText is how much text of an entry is searched, in bytes.
 const maxEntryText = 2000
@@ -102,4 +108,13 @@ func (s *Site) index() ([]byte, error) {
 	}
 	data, err := json.Marshal(all)
 	return append(append([]byte("globalThis.docsIndex = "), data...), ";\n"...), err
+}
+
+// mostAnchorWords is how many words of its first cell an anchor of a row has.
+const mostAnchorWords = 5
+
+// firstWords returns the first words of a text.
+func firstWords(text string) string {
+	words := strings.Fields(text)
+	return strings.Join(words[:min(len(words), mostAnchorWords)], " ")
 }

@@ -33,8 +33,7 @@ type heading struct{ ID, Text string }
 // read reads a page of Markdown. target turns the destination of a link into that of the site.
 func read(source []byte, target func(string) string) (*content, error) {
 	md := goldmark.New(
-		goldmark.WithExtensions(extension.Linkify, extension.NewTable(
-			extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))),
+		goldmark.WithExtensions(extension.Linkify, extension.Table),
 		goldmark.WithParserOptions(parser.WithAutoHeadingID()),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(siteRenderer{}, 100))),
 	)
@@ -195,9 +194,6 @@ func renderCell(w util.BufWriter, _ []byte, node ast.Node, isEntering bool) (ast
 		return ast.WalkContinue, err
 	}
 	_, _ = w.WriteString("<" + tag + scope) // the writer keeps its error
-	if n.Alignment == tables.AlignRight {
-		_, _ = w.WriteString(` class="num"`)
-	}
 	html.RenderAttributes(w, n, html.GlobalAttributeFilter)
 	return ast.WalkContinue, w.WriteByte('>')
 }

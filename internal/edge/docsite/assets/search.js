@@ -3,8 +3,8 @@
   "use strict"
   const { pages, entries } = globalThis.docsIndex // entries: page, anchor, title, heading, text
 
-  const common = new Set(("a an and any are as at be been by can do does for from get give given has have how i if in into is it " +
-    "its may me must my of on or our shall should so than that the their them then there this to us was we what when where " +
+  const common = new Set(("a an and any are as at be been by can do does element field for from get give given has have how i if in into is it " +
+    "its may me member must my of on or our shall should so than that the their them then there this to us was we what when where " +
     "which who why will with you your").split(" "))
 
   // stem makes one of the forms of a word: pay, pays; expire, expired.
@@ -37,8 +37,8 @@
     const documents = new Map()
     return {
       documents,
-      add(document, text, weight) {
-        for (const word of wordsOf(text)) {
+      add(document, words, weight) {
+        for (const word of words) {
           let all = documents.get(word)
           if (!all) documents.set(word, all = new Map())
           all.set(document, (all.get(document) ?? 0) + weight)
@@ -47,41 +47,48 @@
     }
   }
 
+  // addTitle adds words that count more the fewer there are.
+  function addTitle(index, document, words, weight) {
+    index.add(document, words, weight / (1 + Math.log(Math.max(1, words.length))))
+  }
+
   let built // made by the first question
   function build() {
-    const parts = newIndex(), whole = newIndex()
+    const parts = newIndex(), wholes = newIndex(), titles = newIndex(), titlesOf = []
     entries.forEach(([page, , title, heading, text], i) => {
-      parts.add(i, title, inTitle)
-      parts.add(i, heading, inHeading)
-      parts.add(i, pages[page][1], inPageTitle)
-      parts.add(i, text, inText)
-      whole.add(page, title + " " + text, inText)
+      const titleWords = wordsOf(title), textWords = wordsOf(text)
+      titlesOf.push(titleWords)
+      addTitle(parts, i, titleWords, inTitle)
+      addTitle(parts, i, wordsOf(heading), inHeading)
+      addTitle(parts, i, wordsOf(pages[page][1]), inPageTitle)
+      parts.add(i, textWords, inText)
+      wholes.add(page, titleWords, inText)
+      wholes.add(page, textWords, inText)
     })
-    pages.forEach(([, title], page) => whole.add(page, title, inTitle * 4))
-    return { parts: parts.documents, whole: whole.documents, vocabulary: [...parts.documents.keys()] }
+    pages.forEach(([path, title], page) => {
+      addTitle(titles, page, wordsOf(title), inTitle)
+      titles.add(page, wordsOf(path.replace(".html", "")).filter((word) => word !== "index"), inPageTitle)
+    })
+    return {
+      parts: parts.documents, wholes: wholes.documents, titles: titles.documents, titlesOf,
+      vocabulary: [...parts.documents.keys()],
+    }
   }
 
   const beginning = 0.5 // what a word counts that only begins with the word of the question
-  const saturation = 4 // the weight of a word from which more of it counts little
 
-  // score returns the score of each document that has a word of the question.
-  function score(question, index, total) {
+  // score returns the score of each document that has a word of the question. A weight of saturation counts half.
+  function score(question, index, total, saturation) {
     const scores = new Map()
-    for (const word of question) {
+    for (const [word, matches] of question) {
       const best = new Map()
-      const matches = [[word, 1]]
-      if (word.length > 2) {
-        for (const known of built.vocabulary) if (known !== word && known.startsWith(word)) matches.push([known, beginning])
-      }
-      let count = 0
-      for (const [known, quality] of matches) {
+      for (const known of matches) {
         for (const [document, weight] of index.get(known) ?? []) {
-          const points = quality * weight / (weight + saturation)
-          if (!best.has(document)) count++
+          const points = (known === word ? 1 : beginning) * weight / (weight + saturation)
           if (points > (best.get(document) ?? 0)) best.set(document, points)
         }
       }
-      const rarity = Math.log(1 + total / (count + 1))
+      const rarity = Math.log(1 + total / (best.size + 1))
       for (const [document, points] of best) {
         const s = scores.get(document) ?? { points: 0, words: 0 }
         s.points += points * rarity
@@ -93,22 +100,36 @@
     return scores
   }
 
-  const wholePage = 0.6 // what the words of a whole page count beside those of its best entry
+  // What the words of a whole page, and those of its title, count beside those of its best entry.
+  const wholePage = 0.8, pageTitle = 1.2
+
+  // What a heading counts beside a row of a table, a title whose words are all in the question beside one with others,
+  // and a title that is the question: in the reference it says what a name is. Pages about how the server is made are for
+  // few readers.
+  const isHeading = 1.15, isAsked = 0.7, isDefinition = 2.2, isForFew = 0.7
+  const forFew = /^(?:design\/|goals|conformance)/
+
   const mostPages = 12, mostEntries = 4
 
   // search returns the best pages, each with its best entries.
   function search(text) {
     built ??= build()
-    const question = [...new Set(text.trim().split(/\s+/).length > 0 ? wordsOf(text) : [])]
+    const asksFor = new Set(wordsOf(text))
+    const question = [...asksFor].map((word) =>
+      [word, word.length < 3 ? [word] : built.vocabulary.filter((known) => known.startsWith(word))])
     const low = text.trim().toLowerCase()
     const byPage = new Map()
-    for (const [i, points] of score(question, built.parts, entries.length)) {
-      const [page, , title] = entries[i]
+    for (const [i, points] of score(question, built.parts, entries.length, 4)) {
+      const [page, , title, heading] = entries[i]
       const all = byPage.get(page) ?? []
-      all.push([points * (title.toLowerCase() === low ? 2 : 1), i])
+      const words = built.titlesOf[i]
+      const asked = words.length && words.filter((word) => asksFor.has(word)).length / words.length
+      const isDefined = title.toLowerCase() === low && pages[page][0].startsWith("reference/")
+      all.push([points * (1 + isAsked * asked) * (isDefined ? isDefinition : heading ? 1 : isHeading), i])
       byPage.set(page, all)
     }
-    const wholes = score(question, built.whole, pages.length)
+    const wholes = score(question, built.wholes, pages.length, 12)
+    const titles = score(question, built.titles, pages.length, 3)
     const found = []
     for (const [page, all] of byPage) {
       all.sort((a, b) => b[0] - a[0] || b[1] - a[1])
@@ -117,7 +138,8 @@
         if (best.length < mostEntries && !seen.has(entries[i][2])) best.push(i)
         seen.add(entries[i][2])
       }
-      found.push({ page, points: all[0][0] + wholePage * (wholes.get(page) ?? 0), best })
+      const points = all[0][0] + wholePage * (wholes.get(page) ?? 0) + pageTitle * (titles.get(page) ?? 0)
+      found.push({ page, points: forFew.test(pages[page][0]) ? points * isForFew : points, best })
     }
     return found.sort((a, b) => b.points - a.points || a.page - b.page).slice(0, mostPages)
   }

@@ -1,0 +1,248 @@
+package docs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/openthreeds/threeds/docs"
+	"github.com/openthreeds/threeds/internal/edge/docsite"
+	"github.com/openthreeds/threeds/message"
+	"github.com/openthreeds/threeds/testing/browsertest"
+)
+
+// startSite serves the documentation, and returns its address and the paths of its pages.
+func startSite(t *testing.T) (base string, pages []string) {
+	t.Helper()
+	site, err := docsite.New()
+	must(t, err)
+	server := httptest.NewServer(site)
+	t.Cleanup(server.Close)
+	for _, name := range site.Paths() {
+		if strings.HasSuffix(name, ".html") {
+			pages = append(pages, name)
+		}
+	}
+	return server.URL + docsite.Path, pages
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A question is a line of testdata/questions.txt: what a reader types, and the page that answers, or several.
+type question struct{ text, pages string }
+
+func readQuestions(t *testing.T) (all []question) {
+	t.Helper()
+	data, err := os.ReadFile("testdata/questions.txt")
+	must(t, err)
+	for line := range strings.Lines(string(data)) {
+		if text, pages, isQuestion := strings.Cut(strings.TrimSpace(line), " => "); isQuestion {
+			all = append(all, question{text, pages})
+		}
+	}
+	return all
+}
+
+// ask is a script that types a question, and returns the addresses of the best hits.
+const ask = `(question => {
+	const field = document.getElementById("q")
+	field.value = question
+	field.dispatchEvent(new Event("input"))
+	return [...document.querySelectorAll("#hits > li > a")].map(a => a.getAttribute("href"))
+})(%q)`
+
+// TestQuestionsFindTheirPage: for each question of a reader, the page that answers it is among the first three hits.
+func TestQuestionsFindTheirPage(t *testing.T) {
+	base, _ := startSite(t)
+	tab := browsertest.NewBrowser(t)
+	must(t, chromedp.Do(tab, chromedp.Navigate(base+"search.html")))
+	all := readQuestions(t)
+	for _, q := range all {
+		hits, err := chromedp.Run(tab, chromedp.Evaluate[[]string](fmt.Sprintf(ask, q.text)))
+		must(t, err)
+		hits = hits[:min(3, len(hits))]
+		isFound := slices.ContainsFunc(hits, func(hit string) bool {
+			page, _, _ := strings.Cut(hit, "#")
+			return slices.Contains(strings.Split(q.pages, " or "), page)
+		})
+		if !isFound {
+			t.Errorf("%q finds %q, want %s", q.text, hits, q.pages)
+		}
+	}
+	if len(all) < 50 {
+		t.Errorf("%d questions, want 50 at least", len(all))
+	}
+}
+
+// TestNamesAndCodesFindWhereTheyAreExplained: each element of each message, each error code, each test card that the
+// pages print as a whole number, and each limit and time of the configuration, finds in the first three hits a page that
+// has a row or a heading of that name.
+func TestNamesAndCodesFindWhereTheyAreExplained(t *testing.T) {
+	base, _ := startSite(t)
+	var names []string
+	for _, v := range message.Versions() {
+		for _, kind := range message.Types() {
+			if table := message.TableOf(kind, v); table != nil {
+				for i := range table.Fields {
+					names = append(names, table.Fields[i].Name)
+				}
+			}
+		}
+	}
+	for _, from := range []struct{ page, row string }{
+		{"reference/codes.md", "(?m)^\\| `([1-4]\\d\\d)` \\|"}, {"browser.md", "(?m)^\\| `([0-9 ]{16,})` \\|"},
+		{"configuration.md", "(?m)^\\| `((?:limits|timeouts)\\.[a-z_.]+)` \\|"},
+	} {
+		text, err := docs.Files.ReadFile(from.page)
+		must(t, err)
+		rows := regexp.MustCompile(from.row).FindAllSubmatch(text, -1)
+		if len(rows) < 10 {
+			t.Errorf("%s has %d rows, fewer than there must be", from.page, len(rows))
+		}
+		for _, m := range rows {
+			names = append(names, string(m[1]))
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	list, err := json.Marshal(names)
+	must(t, err)
+	tab := browsertest.NewBrowser(t)
+	must(t, chromedp.Do(tab, chromedp.Navigate(base+"search.html")))
+	lost, err := chromedp.Run(tab, chromedp.Evaluate[[]string](`(() => {
+		const { pages, entries } = docsIndex, explains = new Map()
+		for (const [page, , title] of entries) explains.set(title, [...explains.get(title) ?? [], pages[page][0]])
+		const ask = question => `+strings.ReplaceAll(ask, "(%q)", "(question)")+`
+		return `+string(list)+`.filter(name => !ask(name).slice(0, 3).some(hit => explains.get(name)?.includes(hit.split("#")[0])))
+	})()`))
+	must(t, err)
+	if len(lost) > 0 || len(names) < 250 {
+		t.Errorf("of %d names these are not found: %q", len(names), lost)
+	}
+}
+
+// TestPagesFitEveryScreen: no page is wider than the screen, in light and in dark, and each is shown with its style.
+func TestPagesFitEveryScreen(t *testing.T) {
+	base, pages := startSite(t)
+	tab := browsertest.NewBrowser(t)
+	if !browsertest.HasLongWalks() {
+		pages = []string{
+			"index.html", "search.html?q=ECI+06", "quickstart.html", "configuration.html", "operating/index.html", "reference/areq.html",
+			"reference/codes.html", "test-cards.html", "schemes.html",
+		}
+	}
+	for _, page := range pages {
+		must(t, chromedp.Do(tab, chromedp.Navigate(base+page)))
+		for _, look := range []struct {
+			width  int64
+			scheme string
+		}{{1280, "light"}, {1280, "dark"}, {375, "light"}, {375, "dark"}, {320, "light"}, {320, "dark"}} {
+			must(t, chromedp.Do(tab, browsertest.View(look.width, 800, look.scheme)))
+			wide, err := chromedp.Run(tab, chromedp.Evaluate[string](`(() => {
+				if (getComputedStyle(document.body).fontSize !== "15px") return "no style"
+				if (document.documentElement.scrollWidth <= innerWidth) return ""
+				const wide = [...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > innerWidth + 1)
+				return document.documentElement.scrollWidth + " px: " + wide.slice(-3).map(e => e.outerHTML.slice(0, 80)).join(" ")
+			})()`))
+			must(t, err)
+			if wide != "" {
+				t.Errorf("%s at %d px, %s: %s", page, look.width, look.scheme, wide)
+			}
+			name := strings.TrimSuffix(strings.ReplaceAll(page, "/", "-"), ".html")
+			browsertest.Screenshot(t, tab, fmt.Sprintf("docs-%s-%s-%d", name, look.scheme, look.width))
+		}
+	}
+}
+
+// TestExportedSiteWorksFromADisk: pages of an export that are opened as files have their style, their links lead to
+// other files, and the search finds.
+func TestExportedSiteWorksFromADisk(t *testing.T) {
+	site, err := docsite.New()
+	must(t, err)
+	dir := t.TempDir()
+	must(t, site.Export(dir))
+	tab := browsertest.NewBrowser(t)
+	must(t, chromedp.Do(tab, chromedp.Navigate("file://"+dir+"/index.html")))
+	steps := []struct{ do, until string }{
+		{`document.querySelector('.door').click()`, `location.pathname.endsWith("/quickstart.html")`},
+		{`document.querySelector('.sidebar a[href="test-cards.html"]').click()`, `location.pathname.endsWith("/test-cards.html")`},
+		{`document.querySelector('.find input').value = "ECI 06"; document.querySelector('.find').requestSubmit()`,
+			`location.pathname.endsWith("/search.html") && document.querySelectorAll("#hits > li").length > 3`},
+		{`document.querySelector('#hits a[href^="authorisation.html"]').click()`, `location.pathname.endsWith("/authorisation.html")`},
+	}
+	for _, step := range steps {
+		must(t, chromedp.Do(tab, chromedp.Evaluate[chromedp.Void](step.do+"; undefined")))
+		must(t, browsertest.Wait(tab, func() (bool, error) {
+			return chromedp.Run(tab, chromedp.Evaluate[bool](`document.readyState === "complete" && `+step.until))
+		}))
+		size, err := chromedp.Run(tab, chromedp.Evaluate[string](`getComputedStyle(document.body).fontSize`))
+		if err != nil || size != "15px" {
+			t.Errorf("after %s the page has no style: %s, %v", step.do, size, err)
+		}
+	}
+}
+
+// TestPagesWorkWithoutScripts: without scripts a page is whole, and the page of the search lists all pages.
+func TestPagesWorkWithoutScripts(t *testing.T) {
+	base, pages := startSite(t)
+	tab := browsertest.NewBrowser(t)
+	withoutScripts := chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+		return err
+	})
+	must(t, chromedp.Do(tab, withoutScripts, chromedp.Navigate(base+"search.html?q=ECI")))
+	text, err := chromedp.Run(tab, chromedp.OuterHTML(chromedp.CSS("main")))
+	must(t, err)
+	for _, page := range pages {
+		if page != "index.html" && page != "search.html" && !strings.Contains(text, `href="`+page+`"`) {
+			t.Errorf("the page of the search has no link to %s", page)
+		}
+	}
+	if !strings.Contains(text, "The search needs JavaScript.") {
+		t.Errorf("the page does not say why there are no hits: %.300s", text)
+	}
+}
+
+// TestReadersWithAKeyboardReachAll: Tab leads to each link, field and block of code in order, and one sees where it is.
+// The first stop is the way past the navigation.
+func TestReadersWithAKeyboardReachAll(t *testing.T) {
+	base, _ := startSite(t)
+	tab := browsertest.NewBrowser(t)
+	for _, page := range []string{"index.html", "idempotency.html"} {
+		must(t, chromedp.Do(tab, browsertest.View(1280, 800, "light"), chromedp.Navigate(base+page)))
+		browsertest.CheckKeyboard(t, tab, page)
+	}
+	must(t, chromedp.Do(tab, chromedp.Navigate(base+"idempotency.html")))
+	browsertest.TabTo(t, tab, `e.className === "skip" && e.getBoundingClientRect().height > 10`)
+	must(t, chromedp.Do(tab, chromedp.KeyEvent("\r"), browsertest.Poll(`document.activeElement.id === "main"`)))
+	must(t, chromedp.Do(tab, browsertest.View(375, 800, "light"), chromedp.Navigate(base+"idempotency.html")))
+	browsertest.TabTo(t, tab, `e.matches(".menu summary")`)
+	must(t, chromedp.Do(tab, chromedp.KeyEvent("\r")))
+	browsertest.TabTo(t, tab, `e.matches(".menu a[aria-current]")`)
+}
+
+// TestAxeFindsNothingInTheDocumentation: the pages in front of the doors, and one of each kind behind them.
+func TestAxeFindsNothingInTheDocumentation(t *testing.T) {
+	axe := browsertest.NewAxe(t)
+	base, _ := startSite(t)
+	tab := browsertest.NewBrowser(t)
+	for _, page := range []string{"index.html", "search.html?q=ECI", "quickstart.html", "errors.html", "reference/areq.html"} {
+		must(t, chromedp.Do(tab, chromedp.Navigate(base+page)))
+		axe.CheckViews(tab, page)
+	}
+}
