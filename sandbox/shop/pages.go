@@ -88,7 +88,7 @@ func (s *Shop) page(w http.ResponseWriter, status int, name string, data any) {
 // newRuns returns the history of the short way.
 func (s *Shop) newRuns() *runs.History {
 	return &runs.History{
-		Server: s.serverAddress(), Key: s.PublicKey, Price: productPrice, Now: s.Now, Log: s.Log, Base: s.base,
+		Server: s.serverAddress(), Key: s.PublicKey, Price: productPrice, Docs: s.Docs, Now: s.Now, Log: s.Log, Base: s.base,
 		Source:       func() runs.Source { return s.Source },
 		Authenticate: s.beginPayment,
 		Page: func(w http.ResponseWriter, status int, name string, data any) {

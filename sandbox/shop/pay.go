@@ -55,6 +55,7 @@ func (s *Shop) home(w http.ResponseWriter, r *http.Request) {
 		"Product": productName, "Price": productPrice, "Amount": productAmount, "Currency": productCurrency,
 		"Merchant": merchantName, "Cards": shortCards, "Chosen": chosen, "Digits": strings.ReplaceAll(chosen, " ", ""),
 		"Script": string(s.payLines()), "Server": s.serverAddress(),
+		"Docs": s.Docs,
 	})
 }
 

@@ -69,6 +69,9 @@ type Shop struct {
 	Source runs.Source
 	// PublicKey is an API key that everybody may know, for lines to copy. Empty: these have $KEY in its place.
 	PublicKey string
+	// Docs is the address of the documentation, with a slash at the end, which elements of messages have links to. Empty:
+	// they have none.
+	Docs string
 
 	noticeWait time.Duration // for the CRes, when the result was there before it
 

@@ -185,11 +185,6 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	served.ServeHTTP(w, r)
 }
 
-// Serves reports whether a path is one of the site.
-func (s *Site) Serves(path string) bool {
-	return path+"/" == Path || strings.HasPrefix(path, Path) || path == "/"+llmsPath || path == "/"+openAPIPath
-}
-
 // find returns the file at a path, or the path at which it is.
 func (s *Site) find(at string) (f *file, to string) {
 	switch at {

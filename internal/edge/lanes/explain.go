@@ -52,7 +52,7 @@ func NewCard(r *Row, plain string, masked []byte, e Explainer) *Card {
 
 // An Explainer says what elements of messages mean. Its zero value explains the messages of EMV 3DS from their tables.
 type Explainer struct {
-	// Docs is the address of the reference, with a slash at the end. Without it, elements have no links.
+	// Docs is the address of the documentation, with a slash at the end. Without it, elements have no links.
 	Docs string
 	// Amount is purchaseAmount for people; "" if it is not known.
 	Amount string
@@ -124,13 +124,16 @@ func (e *Explainer) describe(t *message.Table, path, value string) (meaning, ref
 	for i, part := range strings.Split(path, ".") {
 		name, _, _ := strings.Cut(part, "[")
 		if e.Docs != "" && t != nil {
-			ref = e.Docs + "objects.md#" + strings.ToLower(t.Name)
+			ref = e.Docs + "reference/objects.html#" + strings.ToLower(t.Name)
 			if i == 0 {
-				ref = e.Docs + strings.ToLower(t.Name) + ".md#" + strings.ReplaceAll(t.Version.String(), ".", "")
+				ref = e.Docs + "reference/" + strings.ToLower(t.Name) + ".html#" + strings.ReplaceAll(t.Version.String(), ".", "")
 			}
 		}
 		if f = t.Field(name); f == nil {
 			return "not of this message in this version", ref
+		}
+		if ref != "" {
+			ref += "-" + strings.ToLower(name) // the row of the element
 		}
 		t = f.Of
 	}

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/openthreeds/threeds/internal/edge/docsite"
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/run/playground"
@@ -65,13 +66,17 @@ func (s *Sandbox) Run(ctx context.Context, stdout io.Writer) (err error) {
 	api := "http://" + callableAddress(o.API.Addr())
 	shown := &shop.Shop{
 		API: api, APIKey: playground.Key, PublicKey: playground.Key, Log: o.Log, PublicURL: publicURL,
-		HookURL: api + shop.HookPath,
+		HookURL: api + shop.HookPath, Docs: docsite.Path,
 	}
 	if o.Keys != nil {
 		shown.APIKey, shown.PublicKey = o.Keys.Key, "" // the pages of the shop are for everybody
 	}
+	site, err := docsite.New()
+	if err != nil {
+		return errors.Join(err, o.API.Close())
+	}
 	o.Address = &playground.Address{
-		PublicURL: cmp.Or(publicURL, api), IsBehindProxy: publicURL != "", Shop: shown.Handler(),
+		PublicURL: cmp.Or(publicURL, api), IsBehindProxy: publicURL != "", Shop: shown.Handler(), Docs: site,
 	}
 	defer func() { err = errors.Join(err, shown.Close()) }()
 	p, err := playground.Start(ctx, o)
@@ -112,7 +117,7 @@ func describeSandbox(p *playground.Playground, o playground.Options, ready *Read
 		"api": api, "mpi": api, "results": p.ResultsURL(), "ds": ds, "acs": p.Sandbox.ACSURL(), "shop": public,
 		"apiKey": keys.Key, "otherApiKey": keys.OtherKey, "ca": ca, "control": control,
 		"public": public, "listen": o.API.Addr().String(), "browser": public, "directories": p.Sandbox.DirectoriesURL(),
-		"console": p.ConsoleURL(),
+		"console": p.ConsoleURL(), "docs": public + docsite.Path,
 	})
 	if err != nil {
 		return err
@@ -124,13 +129,14 @@ func describeSandbox(p *playground.Playground, o playground.Options, ready *Read
   API key     %s
   Peers saw   %s
   Console     %s
+  Docs        %s
 
 Try it:
 
   curl -sS %s/preauth -H 'APIKey: %s' -H 'Content-Type: application/json' -d '{"acctNumber": "3000100000000103"}'
 
 Ctrl-C ends it.
-`, reach, public, api, keys.Key, control, p.ConsoleURL(), api, keys.Key)
+`, reach, public, api, keys.Key, control, p.ConsoleURL(), public+docsite.Path, api, keys.Key)
 	return err
 }
 

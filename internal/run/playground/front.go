@@ -32,6 +32,9 @@ type Address struct {
 
 	// Shop serves the demo shop, at the root.
 	Shop http.Handler
+
+	// Docs serves the documentation, below /docs, with /llms.txt and /openapi.json; nil: there is none.
+	Docs http.Handler
 }
 
 // shopNotice is where issuers send browsers back to the demo shop.
@@ -132,6 +135,12 @@ func (f *front) findPage(r *http.Request) http.Handler {
 		}
 	case "/checkout", "/frame", "/hooks", "/notify", "/order", "/pay", "/runs", "/static", "/steps":
 		return f.address.Shop
+	case "/docs":
+		return f.address.Docs
+	case "/llms.txt", "/openapi.json":
+		if !isDeeper {
+			return f.address.Docs
+		}
 	case "/a", "/n":
 		if isDeeper {
 			return f.browser

@@ -10,9 +10,6 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// docs is where the pages about the API are.
-const docs = "https://github.com/openthreeds/threeds/blob/main/docs/"
-
 // members are what our own answers, requests and events say, by their paths. Elements of EMV 3DS are not in it.
 var members = map[string]string{
 	"id":                               "our id of the authentication, the threeDSServerTransID",
@@ -94,19 +91,20 @@ func tables() []*message.Table {
 	return all
 }
 
-// explain says what a member is, and which page describes it. Both are "" for one that is not known.
-func explain(path string) (meaning, ref string) {
+// explain says what a member is, and which page of the documentation describes it. Both are "" for one that is not
+// known.
+func explain(path string) (meaning, page string) {
 	path = strings.TrimPrefix(path, "data.") // of an event
 	if text := members[path]; text != "" {
-		return text, docs + "authentications.md"
+		return text, "authentications.html"
 	}
 	for _, t := range tables() {
 		if f := t.Field(path); f != nil {
-			page := strings.ToLower(t.Name) + ".md#" + strings.ReplaceAll(t.Version.String(), ".", "")
+			page := strings.ToLower(t.Name) + ".html#" + strings.ReplaceAll(t.Version.String(), ".", "")
 			if t.Name == "threeDSMethodData" {
-				page = "objects.md#threedsmethoddata"
+				page = "objects.html#threedsmethoddata"
 			}
-			return f.Doc, docs + "reference/" + page
+			return f.Doc, "reference/" + page + "-" + strings.ToLower(path)
 		}
 	}
 	return "", ""

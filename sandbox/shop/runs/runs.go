@@ -41,6 +41,7 @@ type History struct {
 	Server string // the address of the server, for browsers
 	Key    string // an API key that everybody may know; "": the curl line has $KEY in its place
 	Price  string // of what is sold, for people
+	Docs   string // the address of the documentation, with a slash at the end; "": elements have no links to it
 	Source func() Source
 	Now    func() time.Time
 	Log    *slog.Logger

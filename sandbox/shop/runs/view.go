@@ -99,7 +99,13 @@ func (h *History) draw(v *View, steps []lanes.Step, parties []lanes.Party, asked
 		text += " No answer that could be used has come."
 	}
 	v.Card = lanes.NewCard(&v.Drawing.Rows[at], text, steps[at].Message, lanes.Explainer{
-		Docs: docs + "reference/", Amount: h.Price, Other: explain,
+		Docs: h.Docs, Amount: h.Price, Other: func(path string) (meaning, ref string) {
+			meaning, page := explain(path)
+			if h.Docs == "" || page == "" {
+				return meaning, ""
+			}
+			return meaning, h.Docs + page
+		},
 	})
 }
 

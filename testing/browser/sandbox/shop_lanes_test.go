@@ -3,6 +3,7 @@ package sandbox
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/openthreeds/threeds/internal/edge/docsite"
 	"github.com/openthreeds/threeds/sandbox/shop"
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
@@ -28,14 +30,19 @@ var laneRuns = []struct{ card, press, want, also string }{
 
 var (
 	stepOfRow = regexp.MustCompile(`<li>\s*<a href="/order\?authentication=[^"]*step=([a-z0-9.-]+)#message"`)
+	docsLink  = regexp.MustCompile(`href="(/docs/[^"#]+)(?:#([^"]+))?"`)
 	aField    = regexp.MustCompile(`<dt>(.*?)</dt>\s*<dd>(.*?)</dd>\s*<dd>(.*?)</dd>`)
 )
 
 // TestB10LanesShowEveryMessage: the page of an order has each message of its run, in order, with all elements
-// explained. No page has the card number, a token or an authentication value.
+// explained, and leads to the row of the documentation about it. No page has the card number, a token or an
+// authentication value.
 func TestB10LanesShowEveryMessage(t *testing.T) {
 	tab := browsertest.NewBrowser(t)
-	base := startSandboxWithShop(t, &shop.Shop{EventWait: time.Hour}, func(h http.Handler) http.Handler { return h })
+	site, err := docsite.New()
+	must(t, err)
+	followed := map[string]bool{}
+	base := startSandboxWithShop(t, &shop.Shop{EventWait: time.Hour, Docs: docsite.Path}, func(h http.Handler) http.Handler { return h })
 	for _, c := range laneRuns {
 		t.Run(c.card+c.press, func(t *testing.T) {
 			must(t, chromedp.Do(tab, chromedp.Navigate(base)))
@@ -69,8 +76,17 @@ func TestB10LanesShowEveryMessage(t *testing.T) {
 						t.Errorf("%s: %s is not explained", step, f[1])
 					}
 				}
+				for _, m := range docsLink.FindAllStringSubmatch(page, -1) {
+					if !followed[m[0]] && !hasAnchor(site, m[1], m[2]) {
+						t.Errorf("%s: there is no %s", step, m[0])
+					}
+					followed[m[0]] = true
+				}
 			}
 		})
+	}
+	if len(followed) < 60 {
+		t.Errorf("the elements have %d links, fewer than there must be", len(followed))
 	}
 	for _, look := range views([]view{{1280, 800, "light"}, {1280, 800, "dark"}, {375, 800, "dark"}, {375, 800, "light"}, {320, 800, "light"}}) {
 		for _, path := range []string{"/runs", "/order" + newestRun(t, base, "0072")} {
@@ -86,6 +102,13 @@ func TestB10LanesShowEveryMessage(t *testing.T) {
 			browsertest.FullScreenshot(t, tab, fmt.Sprintf("shop-lanes-%s-%s-%d", name, look.scheme, look.width))
 		}
 	}
+}
+
+// hasAnchor reports whether a site has a page, and that an anchor; "" is the page alone.
+func hasAnchor(site http.Handler, page, anchor string) bool {
+	w := httptest.NewRecorder()
+	site.ServeHTTP(w, httptest.NewRequest(http.MethodGet, page, nil))
+	return w.Code == http.StatusOK && (anchor == "" || strings.Contains(w.Body.String(), ` id="`+anchor+`"`))
 }
 
 // isWithin reports whether all of want are in got, in this order.

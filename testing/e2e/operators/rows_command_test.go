@@ -41,7 +41,7 @@ func TestReadyFile(t *testing.T) {
 		return true
 	})
 	t.Run("members", func(t *testing.T) {
-		for _, name := range []string{"api", "mpi", "results", "acs", "shop", "apiKey", "otherApiKey", "ca"} {
+		for _, name := range []string{"api", "mpi", "results", "acs", "shop", "apiKey", "otherApiKey", "ca", "docs"} {
 			if s, _ := got[name].(string); s == "" {
 				t.Errorf("%s = %v", name, got[name])
 			}
@@ -115,9 +115,25 @@ func TestReadyFile(t *testing.T) {
 		if res.StatusCode != 200 || rig.ParseObject(t, data).Text("messageType") != "CRD" {
 			t.Errorf("%d %s", res.StatusCode, data)
 		}
-		for said, name := range map[string]string{"Demo shop   ": "shop", "API         ": "api", "API key     ": "apiKey", "Peers saw   ": "control"} {
+		for said, name := range map[string]string{"Demo shop   ": "shop", "API         ": "api", "API key     ": "apiKey", "Peers saw   ": "control", "Docs        ": "docs"} {
 			if !strings.Contains(p.Log.String(), said+got[name].(string)+"\n") {
 				t.Errorf("the text does not tell %s", name)
+			}
+		}
+	})
+	t.Run("everybody may read the documentation", func(t *testing.T) {
+		for at, want := range map[string]string{
+			"/docs": "<title>Documentation", "/docs/": "<title>Documentation", "/docs/quickstart": "<h1>Quickstart",
+			"/docs/quickstart.md": "# Quickstart", "/docs/assets/index.js": "globalThis.docsIndex", "/llms.txt": "](docs/quickstart.md)",
+			"/openapi.json": `"openapi":`, "/": `href="/docs/"`,
+		} {
+			res, err := http.Get(got["shop"].(string) + at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			if data, _ := io.ReadAll(res.Body); res.StatusCode != 200 || !strings.Contains(string(data), want) {
+				t.Errorf("%s: %d %.100s, want %s", at, res.StatusCode, data, want)
 			}
 		}
 	})
