@@ -41,7 +41,8 @@ func Doors() []Door {
 			},
 		},
 		{
-			Title: "Run the server", About: "Certificates, databases and nodes. What to watch, and what to do when an alert comes.",
+			Title: "Run the server",
+			About: "Certificates, databases and nodes. What to watch, and what to do when an alert comes.",
 			Sections: []Section{
 				{"Begin", []string{
 					"operating/README.md", "configuration.md", "rehearsal.md", "operating/start-stop.md", "operating/reload.md",

@@ -12,10 +12,11 @@ func TestExitStatus(t *testing.T) {
 		0: {"help", "-h", "-help", "--help", "version", "-version", "--version", "serve --help", "key --help",
 			"key create -h", "ranges --help", "check -h", "config --help", "config check -h", "health -h", "licenses -h",
 			"outcomes -h", "completion bash", "completion zsh", "completion fish", "completion powershell", "completion -h",
-			"man -h", "help -h", "version --json",
+			"man -h", "help -h", "docs -h", "version --json",
 			"token --help", "token create -h", "audit --help", "audit search -h", "backup -h", "restore -h", "journal --help",
 			"journal search -h", "operator -h", "webhook --help", "webhook add -h", "webhook verify -h"},
 		1: {"serve", "serve --config absent.yaml", "key list", "ranges status", "check absent.json", "config check",
+			"docs --listen x",
 			"health", "health --config absent.yaml", "backup -", "restore -", "token list", "audit search", "key list --revoked",
 			"webhook list --merchant Shop", "webhook verify --secret x --id x --timestamp 1 --signature x -"},
 		2: {"", "sevre", "serve --confg x", "serve now", "serve --config", "key", "key creat",
@@ -33,6 +34,7 @@ func TestExitStatus(t *testing.T) {
 			"journal search --limit 0", "journal search --last4 42", "webhook", "webhook ad", "webhook list",
 			"webhook add --merchant Shop", "webhook list --merchant Shop x", "webhook verify --id x -",
 			"webhook verify --secret x --id x --timestamp 1 --signature x", "health now", "licenses now", "outcomes now",
+			"docs export", "docs exprot x", "docs export x y",
 			"health --url ftp://x", "health --url", "health --url http://127.0.0.1:1 --config x.yaml"},
 	} {
 		for _, line := range lines {

@@ -1,8 +1,11 @@
 package docsite_test
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -286,5 +289,31 @@ func BenchmarkIndex(b *testing.B) {
 func BenchmarkNew(b *testing.B) {
 	for b.Loop() {
 		newSite(b)
+	}
+}
+
+// TestServeServesUntilItsEnd: the site that is served alone prints the address of its first page, to which its root leads,
+// and ends without an error.
+func TestServeServesUntilItsEnd(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- newSite(t).Serve(ctx, "127.0.0.1:0", in) }()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+/docs/`).FindString(line)
+	answer, err := http.Get(strings.TrimSuffix(address, "docs/"))
+	if err != nil {
+		t.Fatalf("%v, after %q", err, line)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK || answer.Request.URL.String() != address {
+		t.Errorf("the root leads to %s, status %d; want %s", answer.Request.URL, answer.StatusCode, address)
+	}
+	end()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

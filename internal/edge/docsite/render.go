@@ -133,8 +133,8 @@ func firstSentence(words string) string {
 	return words
 }
 
-// anchors gives each heading and row of one page an anchor of its own. Those of headings are the ones that GitHub makes,
-// so that a link leads to the same place there and here.
+// anchors gives each heading and row of one page an anchor of its own. Those of headings are the ones that GitHub
+// makes, so that a link leads to the same place there and here.
 type anchors map[string]int
 
 // notInAnchor is what an anchor has no place for.
@@ -201,8 +201,8 @@ func renderCell(w util.BufWriter, _ []byte, node ast.Node, isEntering bool) (ast
 // repository is where files are that the site does not have.
 const repository = "https://github.com/openthreeds/threeds/blob/main/"
 
-// linkFrom returns the function that turns a link on a page into one of the site. Pages end in ext, and a link to a file
-// that is not below docs/ leads to the repository.
+// linkFrom returns the function that turns a link on a page into one of the site. Pages end in ext, and a link to a
+// file that is not below docs/ leads to the repository.
 func (s *Site) linkFrom(page, ext string) func(string) string {
 	return func(to string) string {
 		name, fragment, _ := strings.Cut(to, "#")

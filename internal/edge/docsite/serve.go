@@ -27,7 +27,8 @@ func (s *Site) Serve(ctx context.Context, listen string, stdout io.Writer) error
 	server := &http.Server{Handler: mux, ReadTimeout: readTimeout}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // readers ask again
 	defer stop()
-	if _, err := fmt.Fprintf(stdout, "The documentation is at http://%s%s. Ctrl-C ends it.\n", l.Addr(), Path); err != nil {
+	_, err = fmt.Fprintf(stdout, "The documentation is at http://%s%s. Ctrl-C ends it.\n", l.Addr(), Path)
+	if err != nil {
 		return errors.Join(err, l.Close())
 	}
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {

@@ -227,6 +227,10 @@ func TestReadersWithAKeyboardReachAll(t *testing.T) {
 		must(t, chromedp.Do(tab, browsertest.View(1280, 800, "light"), chromedp.Navigate(base+page)))
 		browsertest.CheckKeyboard(t, tab, page)
 	}
+	unreachable, err := chromedp.Run(tab, chromedp.Evaluate[int](`document.querySelectorAll("pre:not([tabindex='0'])").length`))
+	if err != nil || unreachable > 0 {
+		t.Errorf("Tab does not stop at %d blocks of code, which may have to be scrolled, %v", unreachable, err)
+	}
 	must(t, chromedp.Do(tab, chromedp.Navigate(base+"idempotency.html")))
 	browsertest.TabTo(t, tab, `e.className === "skip" && e.getBoundingClientRect().height > 10`)
 	must(t, chromedp.Do(tab, chromedp.KeyEvent("\r"), browsertest.Poll(`document.activeElement.id === "main"`)))

@@ -115,7 +115,9 @@ func TestReadyFile(t *testing.T) {
 		if res.StatusCode != 200 || rig.ParseObject(t, data).Text("messageType") != "CRD" {
 			t.Errorf("%d %s", res.StatusCode, data)
 		}
-		for said, name := range map[string]string{"Demo shop   ": "shop", "API         ": "api", "API key     ": "apiKey", "Peers saw   ": "control", "Docs        ": "docs"} {
+		for said, name := range map[string]string{
+			"Demo shop   ": "shop", "API         ": "api", "API key     ": "apiKey", "Peers saw   ": "control", "Docs        ": "docs",
+		} {
 			if !strings.Contains(p.Log.String(), said+got[name].(string)+"\n") {
 				t.Errorf("the text does not tell %s", name)
 			}
