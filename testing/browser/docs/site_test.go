@@ -250,3 +250,23 @@ func TestAxeFindsNothingInTheDocumentation(t *testing.T) {
 		axe.CheckViews(tab, page)
 	}
 }
+
+// TestPagesArePrintedDarkOnLight: on paper a page has the ink of the light colours, also for readers whose screen is dark,
+// and no navigation.
+func TestPagesArePrintedDarkOnLight(t *testing.T) {
+	base, _ := startSite(t)
+	tab := browsertest.NewBrowser(t)
+	onPaper := chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Media: "print", Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}},
+		})
+		return err
+	})
+	must(t, chromedp.Do(tab, chromedp.Navigate(base+"idempotency.html"), onPaper))
+	shown, err := chromedp.Run(tab, chromedp.Evaluate[string](`[
+		getComputedStyle(document.body).color, ...[".bar", ".sidebar", ".turn", "main"].map(part => getComputedStyle(document.querySelector(part)).display)
+	].join("; ")`))
+	if want := "rgb(28, 36, 34); none; none; none; block"; err != nil || shown != want {
+		t.Errorf("%s, %v; want %s", shown, err, want)
+	}
+}
