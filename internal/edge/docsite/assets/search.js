@@ -3,11 +3,12 @@
   "use strict"
   const { pages, entries } = globalThis.docsIndex // entries: page, anchor, title, heading, text
 
-  const common = new Set(("a an and any are as at be been by can do does element field for from get give given has have how i if in into is it " +
-    "its may me member must my of on or our shall should so than that the their them then there this to us was we what when where " +
-    "which who why will with you your").split(" "))
+  // These words stand in most questions and pages, and say nothing about either.
+  const common = new Set(("a an and any are as at be been by can do does element field for from get give given has " +
+    "have how i if in into is it its may me member must my of on or our shall should so than that the their them " +
+    "then there this to us was we what when where which who why will with you your").split(" "))
 
-  // stem makes one of the forms of a word: pay, pays; expire, expired.
+  // stem returns what the forms of a word have in common: expire, expires and expired.
   function stem(word) {
     if (!/^[a-z]{5,}$/.test(word)) return word
     return word.replace(/ies$/, "y").replace(/s$/, "").replace(/(?:ing|ed)$/, "").replace(/e$/, "")
@@ -103,9 +104,9 @@
   // What the words of a whole page, and those of its title, count beside those of its best entry.
   const wholePage = 0.8, pageTitle = 1.2
 
-  // What a heading counts beside a row of a table, a title whose words are all in the question beside one with others,
-  // and a title that is the question: in the reference it says what a name is. Pages about how the server is made are for
-  // few readers.
+  // What a heading counts beside a row of a table, and a title whose words are all in the question beside one with
+  // others. A title that is the question says in the reference what a name is. Pages about how the server is made are
+  // for few readers.
   const isHeading = 1.15, isAsked = 0.7, isDefinition = 2.2, isForFew = 0.7
   const forFew = /^(?:design\/|goals|conformance)/
 
@@ -147,7 +148,8 @@
   // around returns the part of a text that has a word of the question.
   function around(text, question) {
     const low = text.toLowerCase()
-    const at = Math.max(0, Math.min(...question.map((word) => low.indexOf(word)).filter((i) => i >= 0), low.length) - 60)
+    const places = question.map((word) => low.indexOf(word)).filter((i) => i >= 0)
+    const at = Math.max(0, Math.min(...places, low.length) - 60)
     const start = at < 20 || at >= low.length ? 0 : low.indexOf(" ", at) + 1
     const part = text.slice(start, start + 200)
     return (start > 0 ? "… " : "") + part + (start + 200 < text.length ? " …" : "")
@@ -166,7 +168,7 @@
     return link
   }
 
-  const field = document.getElementById("q"), hits = document.getElementById("hits"), found = document.getElementById("found")
+  const [field, hits, found] = ["q", "hits", "found"].map((id) => document.getElementById(id))
 
   function show() {
     const text = field.value.trim(), results = text ? search(text) : []
@@ -178,7 +180,8 @@
       return hit
     }))
     if (!text) found.textContent = ""
-    else if (results.length) found.textContent = results.length === 1 ? "1 page" : `${results.length} pages, the best first`
+    else if (results.length === 1) found.textContent = "1 page"
+    else if (results.length) found.textContent = `${results.length} pages, the best first`
     else found.textContent = "No page has these words. Try fewer, or look through all pages below."
   }
 
