@@ -27,7 +27,7 @@ func Doors() []Door {
 		{
 			Title: "Take payments", About: "A shop with a web page: one call from your server, one from your page.",
 			Sections: []Section{
-				{"Begin", []string{"quickstart.md", "browser.md", "authentications.md", "test-cards.md"}},
+				{"Begin", []string{"quickstart.md", "browser.md", "authentications.md", "test-cards.md", "testing.md"}},
 				{"Use the result", []string{"authorisation.md", "webhooks.md", "errors.md", "idempotency.md"}},
 				{"What schemes ask for", []string{"schemes.md"}},
 			},
@@ -46,7 +46,7 @@ func Doors() []Door {
 			Sections: []Section{
 				{"Begin", []string{
 					"operating/README.md", "configuration.md", "rehearsal.md", "operating/start-stop.md", "operating/reload.md",
-					"operating/network.md", "operating/upgrades.md",
+					"operating/kubernetes.md", "operating/network.md", "operating/upgrades.md",
 				}},
 				{"When something is wrong", []string{
 					"operating/troubleshooting.md", "operating/alerts.md", "operating/alerts-state.md", "operating/logs.md",
@@ -78,6 +78,9 @@ func Doors() []Door {
 				}},
 				{"Tables", []string{"reference/codes.md", "reference/cures.md"}},
 				{"Evidence", []string{"conformance.md", "goals.md"}},
+				{"The project", []string{
+					"project/versions.md", "project/advisory.md", "project/telemetry.md", "project/licences.md",
+				}},
 				{"How it is made", []string{
 					"design/glossary.md", "design/invariants.md", "design/state.md", "design/nodes.md", "design/citus.md",
 					"design/ids.md", "design/waiting-card.md", "design/follow-ups.md", "design/card-ranges.md",

@@ -42,7 +42,7 @@ func TestEveryPackageIsTestedOnce(t *testing.T) {
 		if err == nil && strings.HasSuffix(path, "_test.go") {
 			files++
 			dir, _ := filepath.Rel("../..", filepath.Dir(path))
-			if seen[filepath.ToSlash(dir)] == "" {
+			if seen[filepath.ToSlash(dir)] == "" && !slices.Contains(apart, filepath.ToSlash(dir)) {
 				t.Errorf("%s is in no step", path)
 			}
 		}
