@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 8s
 export CGO_ENABLED = 0
 
-.PHONY: build quick test test-all fuzz conformance bench vulnerabilities gosec sbom update generate sandbox clean
+.PHONY: build quick test test-all fuzz conformance bench vulnerabilities gosec sbom release-check update generate sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -61,6 +61,12 @@ gosec:
 # The bill of materials of the built program, as CycloneDX, in artifacts/threeds.cdx.json.
 sbom: build
 	@GO=$(GO) .ci/sbom threeds artifacts/threeds.cdx.json
+
+# Everything of a release, built twice, compared, installed, upgraded, run and removed, as root on Linux: see
+# docs/operating/releases.md. CHECK="-platform linux/amd64" builds for one platform alone.
+release-check:
+	@.ci/needs release
+	@$(GO) -C tools/release run . check $(CHECK)
 
 # Rewrite what is generated and what tests compare with; then read the diff.
 update: generate

@@ -28,7 +28,9 @@ const output = "cmd/threeds/licenses.txt"
 const headMark = "@@ "
 
 // platforms are those whose modules are in the file.
-var platforms = []string{"linux/amd64", "linux/arm64", "darwin/arm64", "windows/amd64", "freebsd/amd64"}
+var platforms = []string{
+	"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64", "freebsd/amd64", "freebsd/arm64",
+}
 
 func main() {
 	if len(os.Args) != 2 {

@@ -206,6 +206,12 @@ func checkComposeServer(t *testing.T, compose manifest) *config.Config {
 		!slices.Contains(compose.texts("services", "server", "networks"), "database") || compose.at("networks", "database", "internal") != true {
 		t.Errorf("the server uses %s", database.Redacted())
 	}
+	if command := strings.Join(compose.texts("services", "server", "command"), " "); command != "serve --config /etc/threeds/config/threeds.yaml" {
+		t.Errorf("the server is started with %s", command)
+	}
+	if check := compose.texts("services", "server", "healthcheck", "test"); len(check) != 5 || check[1] != readImage(t).Entrypoint[0] || check[2] != "health" {
+		t.Errorf("the health of the server is asked with %v", check)
+	}
 	published := compose.texts("services", "server", "ports")
 	for _, listen := range []string{cfg.API.Listen, cfg.Results.Listen, cfg.Browser.Listen, cfg.Console.Listen} {
 		if !slices.ContainsFunc(published, func(p string) bool { return strings.HasSuffix(p, ":"+port(t, listen)) }) {
@@ -225,10 +231,14 @@ func checkComposeServer(t *testing.T, compose manifest) *config.Config {
 	return cfg
 }
 
-// checkComposeSandbox parses the command of the sandbox as the program does.
+// checkComposeSandbox parses the command of the sandbox, which is that of the image, as the program does.
 func checkComposeSandbox(t *testing.T, compose manifest) {
 	t.Helper()
-	command := compose.texts("services", "sandbox", "command")
+	image := readImage(t)
+	if compose.at("services", "sandbox", "command") != nil || !slices.Equal(image.Entrypoint, []string{"/threeds"}) {
+		t.Errorf("the sandbox has a command, and the image starts %v", image.Entrypoint)
+	}
+	command := image.Cmd
 	flags := flag.NewFlagSet("sandbox", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	listen, public := flags.String("listen", "", ""), flags.String("public-url", "", "")
@@ -239,9 +249,6 @@ func checkComposeSandbox(t *testing.T, compose manifest) {
 	rig.Must(t, err)
 	if want := "127.0.0.1:" + port(t, strings.TrimPrefix(origin, "http://")) + ":" + port(t, *listen); compose.text("services", "sandbox", "ports", 0) != want {
 		t.Errorf("the sandbox opens %v, want %s", compose.at("services", "sandbox", "ports"), want)
-	}
-	if compose.at("services", "sandbox", "healthcheck", "disable") != true {
-		t.Error("the sandbox has the health check of serve")
 	}
 	var out rig.LockedBuffer
 	args := []string{"sandbox", "--listen", "127.0.0.1:0", "--public-url", origin, "--data", filepath.Join(t.TempDir(), "file", "x")}

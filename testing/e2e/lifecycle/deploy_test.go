@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -308,51 +309,53 @@ func checkManifests(t *testing.T, all map[string]manifest) {
 	}
 }
 
-// TestContainerfile holds the lines of the Containerfile against the manifests of Kubernetes, which run its image.
-func TestContainerfile(t *testing.T) {
+// TestImageIsWhatKubernetesRuns holds what the image says of itself against the manifests of Kubernetes, which run it.
+func TestImageIsWhatKubernetesRuns(t *testing.T) {
 	t.Parallel()
-	all := manifests(t)
-	pod := manifest(all["Deployment/threeds"].at("spec", "template", "spec").(map[string]any))
+	pod := manifest(manifests(t)["Deployment/threeds"].at("spec", "template", "spec").(map[string]any))
 	listen := map[string]string{}
 	for _, p := range pod.list("containers")[0].list("ports") {
 		listen[p.text("name")] = p.text("containerPort")
 	}
-	image, err := os.ReadFile(rig.DeployDir + "/Containerfile")
-	if err != nil {
-		t.Fatal(err)
+	image := readImage(t)
+	if want := pod.text("securityContext", "runAsUser") + ":" + pod.text("securityContext", "runAsGroup"); image.User != want {
+		t.Errorf("the image runs as %s, the pods as %s", image.User, want)
 	}
-	for _, line := range []string{
-		"USER " + pod.text("securityContext", "runAsUser") + ":" + pod.text("securityContext", "runAsGroup"),
-		"EXPOSE " + listen["api"] + " " + listen["results"] + " " + listen["browser"] + " " + listen["console"],
-		"RUN mkdir -m 1777 /out/tmp", "COPY --from=build /out/ /", // the sandbox has a place for its data
-		`HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["/threeds", "health", "--config", "/etc/threeds/config/threeds.yaml"]`,
-		`ENTRYPOINT ["/threeds"]`, `CMD ["serve", "--config", "/etc/threeds/config/threeds.yaml"]`,
-	} {
-		if !strings.Contains(string(image), line+"\n") {
-			t.Errorf("the Containerfile lacks the line %s", line)
+	for name, number := range listen {
+		if image.ExposedPorts[number+"/tcp"] == nil || len(image.ExposedPorts) != len(listen) {
+			t.Errorf("the image has ports %v, and %s listens on %s", image.ExposedPorts, name, number)
 		}
 	}
 }
 
-// TestImageVersion builds the program by the line of the Containerfile, which tells it
-// what it is.
-func TestImageVersion(t *testing.T) {
+// An imageSettings is what the image says of itself, see deploy/image.json.
+type imageSettings struct {
+	Entrypoint, Cmd []string
+	User            string
+	ExposedPorts    map[string]map[string]any
+}
+
+func readImage(t *testing.T) *imageSettings {
+	t.Helper()
+	settings := new(imageSettings)
+	rig.Must(t, json.Unmarshal(rig.ReadFile(t, rig.DeployDir+"/image.json"), settings))
+	return settings
+}
+
+// TestReleaseVersion: the version that goreleaser tells the linker is what the program says.
+func TestReleaseVersion(t *testing.T) {
 	t.Parallel()
-	sh := rig.FindTool(t, "sh", "the line of the Containerfile that builds")
-	line := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 .*go build .*) -o /out/threeds (\./cmd/threeds)$`).FindSubmatch(
-		rig.ReadFile(t, rig.DeployDir+"/Containerfile"))
-	if line == nil {
-		t.Fatal("the Containerfile does not build the program")
-	}
+	var m map[string]any
+	rig.Must(t, yaml.Unmarshal(rig.ReadFile(t, "../../../.goreleaser.yaml"), &m))
+	ldflags := strings.ReplaceAll(manifest(m).text("builds", 0, "ldflags", 0), "{{ .Version }}", "1.2.3-rc.1")
 	binary := filepath.Join(t.TempDir(), "threeds")
-	// make test compiles with -trimpath, too, so that only linking is left.
-	cmd := exec.CommandContext(t.Context(), sh, "-c", string(line[1])+` -o "$BINARY" `+string(line[2]))
-	cmd.Dir, cmd.Env = "../../..", append(os.Environ(), "VERSION=v1.2.3-4-g0123456-dirty", "BINARY="+binary)
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags="+ldflags, "-o", binary, "./cmd/threeds")
+	cmd.Dir, cmd.Env = "../../..", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	out, err := exec.CommandContext(t.Context(), binary, "version").Output()
-	if want := "threeds v1.2.3-4-g0123456-dirty, " + runtime.Version() + "\n"; err != nil || string(out) != want {
+	if want := "threeds v1.2.3-rc.1, " + runtime.Version() + "\n"; err != nil || string(out) != want {
 		t.Errorf("version says %q, %v, want %q", out, err, want)
 	}
 }
@@ -398,7 +401,7 @@ func TestSystemd(t *testing.T) {
 	if service["StateDirectory"] != filepath.Base(cfg.Store.URL.Dir) || !strings.HasPrefix(cfg.Store.URL.Dir, "/var/lib/") {
 		t.Errorf("the store is in %s, the service may write into %s", cfg.Store.URL.Dir, service["StateDirectory"])
 	}
-	if want := "/usr/local/bin/threeds serve --config /etc/threeds/threeds.yaml"; service["ExecStart"] != want {
+	if want := "/usr/bin/threeds serve --config /etc/threeds/threeds.yaml"; service["ExecStart"] != want {
 		t.Errorf("starts %s, want %s", service["ExecStart"], want)
 	}
 
@@ -413,7 +416,7 @@ func TestSystemd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rig.WriteFile(t, filepath.Join(dir, name), bytes.Replace(data, []byte("/usr/local/bin/threeds"), []byte("/bin/true"), 1))
+		rig.WriteFile(t, filepath.Join(dir, name), bytes.Replace(data, []byte("/usr/bin/threeds"), []byte("/bin/true"), 1))
 	}
 	if out, err := exec.Command(analyze, "verify", filepath.Join(dir, "threeds.service"),
 		filepath.Join(dir, "threeds-api.socket")).CombinedOutput(); err != nil || len(out) > 0 {
