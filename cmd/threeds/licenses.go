@@ -32,8 +32,8 @@ func runLicenses(_ context.Context, cmd *cmdline.Invocation) error {
 	return nil
 }
 
-// version is set by the linker for a build that cannot know it, such as that of the
-// container image, whose tree has no history.
+// version is set by the linker for a release, and for a build that cannot know it, such as that of a tree without
+// history.
 var version string
 
 // runVersion prints which build this is, as the build recorded it: no number is kept in the source.

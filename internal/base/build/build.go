@@ -86,8 +86,8 @@ type Info struct {
 	Go       string    `json:"go"`              // the version of Go
 }
 
-// Read returns which build this is. told is the version that the linker was told, for a build that cannot know it; ""
-// for all others.
+// Read returns which build this is. told is the version that the linker was told, for a release or a build that cannot
+// know it; "" for all others.
 func Read(told string) Info {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
