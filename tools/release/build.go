@@ -82,6 +82,10 @@ func (j *job) environment() []string {
 	return all
 }
 
+// writers make a release, one after the other. What is made of the binaries that goreleaser leaves in distDir, in another
+// form than those here, has its place before the sums.
+var writers = []func(context.Context, *job, *revision) error{writePages, runGoreleaser, writeImages, writeBills, writeSums}
+
 // build makes everything that is published of a release, in releaseDir and imageDir.
 func build(ctx context.Context, j *job) error {
 	rev, err := readRevision(ctx, j.root)
@@ -93,8 +97,8 @@ func build(ctx context.Context, j *job) error {
 			return err
 		}
 	}
-	for _, do := range []func(context.Context, *job, *revision) error{writePages, runGoreleaser, writeImages, writeBills, writeSums} {
-		if err := do(ctx, j, rev); err != nil {
+	for _, write := range writers {
+		if err := write(ctx, j, rev); err != nil {
 			return err
 		}
 	}

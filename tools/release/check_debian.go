@@ -98,7 +98,7 @@ func (t *trial) makeDebian(ctx context.Context) error {
 	if err := os.RemoveAll(t.debian); err != nil {
 		return err
 	}
-	_, err := output(ctx, t.work, nil, "debootstrap", "--variant=minbase", "--include=systemd,systemd-sysv,dbus", "bookworm", t.debian)
+	_, err := output(ctx, t.work, nil, "debootstrap", "--variant=minbase", "--include=systemd,systemd-sysv,dbus,procps", "bookworm", t.debian)
 	return err
 }
 
