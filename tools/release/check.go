@@ -32,6 +32,7 @@ type row struct {
 type trial struct {
 	work     string // a folder of its own
 	source   string // the repository that is tried
+	commit   string // the one that is tried
 	platform string // the only one that is built, "" for all
 	rev      *revision
 	root     string // of the clone whose release is tried
@@ -89,6 +90,10 @@ func check(ctx context.Context, source string, args []string) error {
 		defer os.RemoveAll(dir)
 		t.work = dir
 	}
+	var err error
+	if t.commit, err = output(ctx, source, nil, "git", "rev-parse", "HEAD"); err != nil {
+		return err
+	}
 	if err := t.makeReleases(ctx, *version); err != nil {
 		return err
 	}
@@ -142,16 +147,23 @@ func (t *trial) makeReleases(ctx context.Context, version string) error {
 // earlierVersion is the version that is upgraded from.
 const earlierVersion = "0.0.9"
 
-// makeRelease clones the commit that is checked out, and makes a release of it, unless that was done before. change
+// makeRelease clones the commit that is tried, and makes a release of it, unless that was done before. change
 // changes the clone; nil leaves it as it is.
 func (t *trial) makeRelease(ctx context.Context, j *job, version string, change func(root string) error) error {
 	if _, err := os.Stat(filepath.Join(j.root, releaseDir, sumsFile)); err == nil {
-		return nil
+		// A clone that was changed has one commit more.
+		commits, err := output(ctx, j.root, nil, "git", "log", "-2", "--format=%H")
+		if err == nil && slices.Contains(strings.Fields(commits), t.commit) {
+			return nil
+		}
 	}
 	if err := os.RemoveAll(j.root); err != nil {
 		return err
 	}
-	if _, err := output(ctx, t.source, nil, "git", "clone", "--quiet", "--no-tags", ".", j.root); err != nil {
+	if _, err := output(ctx, t.source, nil, "git", "clone", "--quiet", "--no-tags", "--no-checkout", ".", j.root); err != nil {
+		return err
+	}
+	if _, err := output(ctx, j.root, nil, "git", "checkout", "--quiet", "--detach", t.commit); err != nil {
 		return err
 	}
 	if change != nil {
