@@ -19,6 +19,7 @@ import (
 // Files and folders of a release, from the root of the repository.
 const (
 	configFile  = ".goreleaser.yaml"
+	scriptsDir  = "deploy/packages"      // scripts of the packages
 	pagesDir    = "artifacts/pages"      // completions and manual pages, which goreleaser packs
 	distDir     = "artifacts/goreleaser" // what goreleaser leaves
 	releaseDir  = "artifacts/release"    // what is published
@@ -167,6 +168,16 @@ func runGoreleaser(ctx context.Context, j *job, rev *revision) error {
 		}
 		config = filepath.Join(j.root, pagesDir, "goreleaser.yaml")
 		if err := os.WriteFile(config, text, 0o644); err != nil {
+			return err
+		}
+	}
+	// An apk has the scripts with the times that they have on disk.
+	scripts, err := filepath.Glob(filepath.Join(j.root, scriptsDir, "*"))
+	if err != nil {
+		return err
+	}
+	for _, script := range scripts {
+		if err := os.Chtimes(script, rev.date, rev.date); err != nil {
 			return err
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // unpackers are shell scripts that unpack the package $1 into the working directory, by the end of its name.
 var unpackers = map[string]string{
 	"deb": `dpkg-deb --extract "$1" .`,
-	"rpm": `rpm2cpio "$1" | cpio --extract --make-directories --preserve-modification-time --quiet`,
+	"rpm": `rpm2cpio "$1" | cpio --extract --make-directories --no-absolute-filenames --preserve-modification-time --quiet 2>/dev/null`,
 	"apk": `tar --extract --gzip --warning=no-unknown-keyword --file "$1"`,
 }
 
