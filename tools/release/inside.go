@@ -163,15 +163,17 @@ func upgradeUnderLoad(ctx context.Context) error {
 	var answered, failed atomic.Int64
 	var fault atomic.Value
 	stop, ended := make(chan struct{}), make(chan struct{})
-	const workers = 4
+	const workers = 5
 	for range workers {
 		go func() {
 			defer func() { ended <- struct{}{} }()
+			pace := time.NewTicker(100 * time.Millisecond) // all of them stay below the limit of a key
+			defer pace.Stop()
 			for {
 				select {
 				case <-stop:
 					return
-				default:
+				case <-pace.C:
 				}
 				if err := ask(ctx); err != nil {
 					failed.Add(1)
