@@ -16,8 +16,8 @@ import (
 
 // Limits of what people download and install, in bytes.
 const (
-	mostBinary = 40e6
-	mostPacked = 16e6
+	mostBinary = 40 << 20
+	mostPacked = 16 << 20
 )
 
 // A row is one line of the report: what was tried with an artefact, and what came out.
@@ -208,12 +208,12 @@ func compare(one, another string) error {
 // report prints the table.
 func (t *trial) report(to io.Writer) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ARTEFACT\tMB\tTRIED\tRESULT")
+	fmt.Fprintln(w, "ARTEFACT\tMiB\tTRIED\tRESULT")
 	failed := 0
 	for _, r := range t.rows {
 		size, result := "", "good"
 		if r.size > 0 {
-			size = fmt.Sprintf("%.1f", float64(r.size)/1e6)
+			size = fmt.Sprintf("%.1f", float64(r.size)/(1<<20))
 		}
 		if r.err != nil {
 			failed++
@@ -231,9 +231,9 @@ func (t *trial) report(to io.Writer) error {
 }
 
 // atMost says when a file is larger than it may be.
-func atMost(size int64, most float64) error {
-	if float64(size) > most {
-		return fmt.Errorf("has %.1f MB, want %.0f at most", float64(size)/1e6, most/1e6)
+func atMost(size, most int64) error {
+	if size > most {
+		return fmt.Errorf("has %.1f MiB, want %d at most", float64(size)/(1<<20), most>>20)
 	}
 	return nil
 }
