@@ -47,6 +47,7 @@ func Doors() []Door {
 				{"Begin", []string{
 					"operating/README.md", "configuration.md", "rehearsal.md", "operating/start-stop.md", "operating/reload.md",
 					"operating/kubernetes.md", "operating/network.md", "operating/upgrades.md",
+					"operating/releases.md",
 				}},
 				{"When something is wrong", []string{
 					"operating/troubleshooting.md", "operating/alerts.md", "operating/alerts-state.md", "operating/logs.md",
