@@ -24,6 +24,7 @@ const (
 	distDir     = "artifacts/goreleaser" // what goreleaser leaves
 	releaseDir  = "artifacts/release"    // what is published
 	imageDir    = "artifacts/image"      // the image as a layout of OCI, which is pushed
+	npmDir      = "artifacts/npm"        // the npm packages, which are published
 	sumsFile    = "SHA256SUMS"
 	latestImage = "ghcr.io/openthreeds/threeds"
 )
@@ -85,15 +86,17 @@ func (j *job) environment() []string {
 
 // writers make a release, one after the other. What is made of the binaries that goreleaser leaves in distDir, in another
 // form than those here, has its place before the sums.
-var writers = []func(context.Context, *job, *revision) error{writePages, runGoreleaser, writeImages, writeBills, writeSums}
+var writers = []func(context.Context, *job, *revision) error{
+	writePages, runGoreleaser, writeImages, writeNPM, writeBills, writeSums,
+}
 
-// build makes everything that is published of a release, in releaseDir and imageDir.
+// build makes everything that is published of a release, in releaseDir, imageDir and npmDir.
 func build(ctx context.Context, j *job) error {
 	rev, err := readRevision(ctx, j.root)
 	if err != nil {
 		return err
 	}
-	for _, dir := range []string{pagesDir, releaseDir, imageDir} {
+	for _, dir := range []string{pagesDir, releaseDir, imageDir, npmDir} {
 		if err := os.RemoveAll(filepath.Join(j.root, dir)); err != nil {
 			return err
 		}
@@ -200,6 +203,12 @@ func runGoreleaser(ctx context.Context, j *job, rev *revision) error {
 		}
 	}
 	return nil
+}
+
+// writeNPM packs the binaries, and the clients for JavaScript, as npm packages.
+func writeNPM(ctx context.Context, j *job, rev *revision) error {
+	_, err := output(ctx, j.root, j.environment(), "go", "run", "./tools/npm", "-binaries", distDir, "-version", rev.version, "-out", npmDir)
+	return err
 }
 
 // A binary is one that goreleaser has built.

@@ -64,6 +64,7 @@ var parts = []part{
 	{"packages", tryPackages},
 	{"debian", tryDebian},
 	{"image", tryImage},
+	{"npm", tryNPM},
 	{"bills", tryBills},
 	{"sources", trySources},
 }
@@ -130,7 +131,9 @@ func (t *trial) makeReleases(ctx context.Context, version string) error {
 	if t.rev, err = readRevision(ctx, t.root); err != nil {
 		return err
 	}
-	err = compare(filepath.Join(first.root, releaseDir), filepath.Join(again.root, releaseDir))
+	for _, dir := range []string{releaseDir, npmDir} {
+		err = errors.Join(err, compare(filepath.Join(first.root, dir), filepath.Join(again.root, dir)))
+	}
 	t.add("all files", "built twice, in two folders, and compared", err)
 
 	earlier := &job{root: filepath.Join(t.work, "earlier"), tools: tools, platform: "linux/" + runtime.GOARCH}
