@@ -41,13 +41,13 @@ func (db *database) erase(ctx context.Context, q Query) (authentications, record
 		return 0, 0, err
 	}
 	counts := billing{}
+	var erased []chainPlace
 	for _, day := range days {
-		newest, n, err := db.eraseDay(ctx, tx, day*dayLen, condition, args,
-			statement{kind: ErasureSeal, at: time.Now(), by: cmp.Or(q.By, nodeName())})
+		newest, places, err := db.eraseDay(ctx, tx, day*dayLen, condition, args)
 		if err != nil {
 			return 0, 0, err
 		}
-		if records += n; day*dayLen >= until {
+		if erased = append(erased, places...); day*dayLen >= until {
 			counts.addNewest(newest)
 		}
 	}
@@ -65,6 +65,12 @@ func (db *database) erase(ctx context.Context, q Query) (authentications, record
 	if err != nil {
 		return 0, 0, err
 	}
+	// Tombstones come last: in SQLite they are in another file, and stay there when this transaction fails.
+	records = len(erased)
+	tombstone := statement{kind: ErasureSeal, at: time.Now(), by: cmp.Or(q.By, nodeName())}
+	if err := db.sealErasure(ctx, tx, tombstone, erased); err != nil {
+		return 0, 0, err
+	}
 	return int(n), records, tx.Commit()
 }
 
@@ -72,33 +78,29 @@ func (db *database) erase(ctx context.Context, q Query) (authentications, record
 const recordsOfTime = `made >= ? AND made < ? AND -made <= ? AND -made > ? AND `
 
 // eraseDay blanks the entries of the records of a day that fit a condition, and what stands beside them. It returns the
-// newest entry of each record as it was, and how many entries there were.
-func (db *database) eraseDay(ctx context.Context, tx *sql.Tx, begin int64, condition string, args []any,
-	tombstone statement) (newest map[string]newestEntry, records int, err error) {
+// newest entry of each record as it was, and where the entries are.
+func (db *database) eraseDay(ctx context.Context, tx *sql.Tx, begin int64, condition string,
+	args []any) (newest map[string]newestEntry, erased []chainPlace, err error) {
 	ofDay := []any{begin, begin + dayLen, -begin, -(begin + dayLen)}
 	ofRecords := `made >= ? AND made < ? AND id IN (SELECT id FROM journal_records WHERE ` + recordsOfTime +
 		condition + `)`
 	all := slices.Concat([]any{begin, begin + dayLen}, ofDay, args)
 	places, err := db.readPlaces(ctx, tx, ofRecords, all...)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
 	newest = map[string]newestEntry{}
 	n := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, e newestEntry) { newest[item.id] = e }}
-	var erased []chainPlace
 	if err := db.eachFrameOf(ctx, tx, wholeFrames, places, func(f *frame, places []place) error {
 		for _, p := range places {
 			erased = append(erased, chainPlace{f.chain, f.first + p.at})
 		}
 		return db.blank(ctx, tx, f, places, &n)
 	}); err != nil {
-		return nil, 0, err
-	}
-	if err := db.sealErasure(ctx, tx, tombstone, erased); err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
 	_, err = tx.ExecContext(ctx, db.query(`UPDATE journal_places SET gone = 1 WHERE `+ofRecords), all...)
-	return newest, len(erased), err
+	return newest, erased, err
 }
 
 // blank removes the content of entries of a frame, and what stands beside them. Their ids and kinds stay.
