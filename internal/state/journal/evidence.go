@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -142,6 +143,14 @@ func (e *evidence) append(ctx context.Context, s statement) error {
 // errOtherSeal says that another process was the first to make the next seal.
 var errOtherSeal = errors.New("journal: another node makes a seal at this moment")
 
+// isChainOf reports whether a chain has a name that servers give to chains of a day. Names stand in what is signed.
+func isChainOf(chain, day string) bool {
+	_, err := time.Parse(time.DateOnly, day)
+	writer, isOfDay := strings.CutPrefix(chain, day+"/")
+	_, wrong := hex.DecodeString(writer)
+	return err == nil && isOfDay && wrong == nil && writer != ""
+}
+
 // A tableChain is a chain as journal_chains has it.
 type tableChain struct {
 	ChainEnd
@@ -156,7 +165,12 @@ func (e *evidence) chains(ctx context.Context) (map[string]tableChain, error) {
 		own := db.ownEnds()
 		rows, err := db.readChains(ctx)
 		for _, c := range rows {
-			all[c.Chain] = c
+			if isChainOf(c.Chain, c.day) && c.Seq > 0 {
+				all[c.Chain] = c
+			} else {
+				_ = e.report(&faultError{fmt.Sprintf("there is a chain %q of the day %q with %d entries, which no server writes",
+					c.Chain, c.day, c.Seq)})
+			}
 		}
 		for chain, seq := range own {
 			if err == nil && all[chain].Seq < seq && e.known.isKept(chain) {

@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"database/sql"
 	"fmt"
 	"strings"
@@ -455,4 +456,52 @@ func TestD121WhatComesLateIsInTheSealOfTheNextDay(t *testing.T) {
 			t.Errorf("verified %+v, %v, want 4 records", got, err)
 		}
 	})
+}
+
+// TestA2NamesOfChainsSignNothing: chains without entries, or with names or days that no server gives them, are told, and
+// not signed. The server neither stops nor signs a text that nobody can read, and goes on when they are gone.
+func TestA2NamesOfChainsSignNothing(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string][2]string{
+		"a line more": {"2026-03-30/a 9 ab\nchain 2026-03-30/b", "2026-03-30"},
+		"two words":   {"2026-03-30/a b", "2026-03-30"},
+		"no day":      {"2026-03-30/ab", "1"},
+		"another day": {"2026-03-30/ab", "2026-03-31"},
+		"no entries":  {"2026-03-30/ab", "2026-03-30"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+				write(t, st, entry(keys, 0, journal.Answered))
+				begin := sha256.Sum256([]byte("threeds journal " + row[0]))
+				db := journal.Databases(t, st)[0]
+				if _, err := db.ExecContext(t.Context(), `INSERT INTO journal_chains (chain, day, seq, link, closed)
+					VALUES ($1, $2, 0, $3, 0)`, row[0], row[1], begin[:]); err != nil {
+					t.Fatal(err)
+				}
+				for range 2 {
+					if _, err := st.Head(t.Context(), day.Add(time.Hour), nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if faults := st.Faults(); len(faults) != 1 || !strings.Contains(faults[0], "which no server writes") {
+					t.Errorf("faults: %q", faults)
+				}
+				if _, err := db.ExecContext(t.Context(), `DELETE FROM journal_chains WHERE chain = $1`, row[0]); err != nil {
+					t.Fatal(err)
+				}
+				if err := st.Sign(t.Context(), day.AddDate(0, 0, 1)); err != nil {
+					t.Fatal(err)
+				}
+				var b bytes.Buffer
+				q := journal.Query{At: day.AddDate(0, 0, 1)}
+				if n, err := journal.WriteJSONLines(t.Context(), &b, st, keys, q); err != nil || n != 1 {
+					t.Fatalf("%d records, %v", n, err)
+				}
+				if _, err := journal.Verify(&b, keys.PublicKey()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
