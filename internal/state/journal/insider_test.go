@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -504,4 +505,41 @@ func TestA2NamesOfChainsSignNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestA2ADayWithoutItsKeyStopsNothing: entries whose key somebody has deleted are told as changed, and the days after
+// theirs are signed.
+func TestA2ADayWithoutItsKeyStopsNothing(t *testing.T) {
+	t.Parallel()
+	sqliteAlone(t, func(t *testing.T, _ journal.Store, keys *journal.Keys) {
+		dir := t.TempDir()
+		open := func() journal.Store {
+			st, err := journal.OpenFiles(dir, keys)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = st.Close() })
+			return st
+		}
+		first := open()
+		write(t, first, entry(keys, 0, journal.Answered), entry(keys, 24, journal.Answered))
+		if _, err := journal.Databases(t, first)[0].ExecContext(t.Context(),
+			`DELETE FROM journal_keys WHERE day = '2026-03-30'`); err != nil {
+			t.Fatal(err)
+		}
+		st := open() // as a server that starts again, and does not remember the key
+		if err := st.Sign(t.Context(), day.AddDate(0, 0, 3)); err != nil {
+			t.Errorf("nothing is signed: %v", err)
+		}
+		if faults := fmt.Sprint(st.Faults()); !strings.Contains(faults, "does not open") {
+			t.Errorf("faults: %s", faults)
+		}
+		if n, err := journal.WriteJSONLines(t.Context(), new(bytes.Buffer), st, keys,
+			journal.Query{From: day.AddDate(0, 0, 1), At: day.AddDate(0, 0, 3)}); err != nil || n != 1 {
+			t.Errorf("an export of the day after: %d records, %v", n, err)
+		}
+		if _, err := st.Show(t.Context(), "00000000-0000-4000-8000-000000000000"); !errors.Is(err, journal.ErrNotFound) {
+			t.Errorf("an entry of the day: %v", err)
+		}
+	})
 }

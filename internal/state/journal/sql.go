@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -403,7 +404,7 @@ func (db *database) keyOf(day string) []byte {
 	return known
 }
 
-// dayKey returns the key of a day. It is made when create is set and there is none; else nil is returned.
+// dayKey returns the key of a day. It is made when create is set and there is none; else errSealed is returned.
 func (db *database) dayKey(ctx context.Context, day string, create bool) ([]byte, error) {
 	if key := db.keyOf(day); key != nil {
 		return key, nil
@@ -426,6 +427,9 @@ func (db *database) dayKey(ctx context.Context, day string, create bool) ([]byte
 	}
 	var wrapped []byte
 	err := db.QueryRowContext(ctx, db.query(`SELECT wrapped FROM journal_keys WHERE day = ?`), day).Scan(&wrapped)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("%w: the key of the day %s is gone", errSealed, day)
+	}
 	if err != nil {
 		return nil, err
 	}
