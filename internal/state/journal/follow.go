@@ -66,6 +66,9 @@ func (f *Follower) look(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
+	if f.newest.first > max(f.newest.kept, 1) {
+		return &faultError{fmt.Sprintf("the seals before %d are gone", f.newest.first)}
+	}
 	for i := range fresh {
 		if err := f.pass(ctx, &fresh[i]); err != nil {
 			return err

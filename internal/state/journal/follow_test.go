@@ -154,3 +154,19 @@ func TestJ9FollowStopsAtWhatWasChanged(t *testing.T) {
 		}
 	})
 }
+
+// TestJ9FollowNoticesThatTheFirstSealsAreGone: a chain that only they name would be missing, and nothing would say so.
+func TestJ9FollowNoticesThatTheFirstSealsAreGone(t *testing.T) {
+	t.Parallel()
+	sqliteAlone(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		i := fillForInsider(t, st, keys)
+		newest := i.ask(`SELECT max(n) FROM journal_seals WHERE text LIKE '%kind day%' HAVING count(*) > 0`)[0]
+		i.do(`DELETE FROM journal_seals WHERE n <= ` + newest)
+		i.do(`DELETE FROM journal_frames WHERE chain LIKE '` + signedDay + `%'`)
+		var b bytes.Buffer
+		f := journal.Follower{Store: st, Keys: keys, To: &b}
+		if err := f.Run(t.Context()); !journal.IsChanged(err) || b.Len() > 0 {
+			t.Errorf("a day is gone with its seals: %v, and %d bytes", err, b.Len())
+		}
+	})
+}
