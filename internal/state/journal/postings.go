@@ -264,6 +264,10 @@ type searchRest struct {
 	isChanged bool  // its last hour has postings that are not as they were written
 }
 
+// hoursAtOnce is how many hours of postings one statement returns. PostgreSQL sends all that a statement returns, also
+// when nobody reads it to the end.
+const hoursAtOnce = 240
+
 // intersect returns up to n times, the newest first, that the postings of all keys have, and what is left before them.
 func (s *coarseSearch) intersect(ctx context.Context, in span, n int) (times []int64, rest searchRest, err error) {
 	columns, joins, args := "p0.made", "", []any{}
@@ -275,8 +279,8 @@ func (s *coarseSearch) intersect(ctx context.Context, in span, n int) (times []i
 		}
 	}
 	rows, err := s.tx.QueryContext(ctx, s.db.query(`SELECT `+columns+` FROM journal_postings p0`+joins+
-		` WHERE p0.key = ? AND p0.made > ? AND p0.made < ? ORDER BY p0.made DESC`),
-		append(args, s.keys[0], in.begin-hourLen, in.end)...)
+		` WHERE p0.key = ? AND p0.made > ? AND p0.made < ? ORDER BY p0.made DESC LIMIT ?`),
+		append(args, s.keys[0], in.begin-hourLen, in.end, hoursAtOnce)...)
 	if err != nil {
 		return nil, rest, err
 	}
@@ -286,7 +290,8 @@ func (s *coarseSearch) intersect(ctx context.Context, in span, n int) (times []i
 	for i := range values {
 		places = append(places, &values[i])
 	}
-	for rows.Next() {
+	hours := 0
+	for ; rows.Next(); hours++ {
 		if err := rows.Scan(places...); err != nil {
 			return nil, rest, err
 		}
@@ -303,6 +308,9 @@ func (s *coarseSearch) intersect(ctx context.Context, in span, n int) (times []i
 				return times, searchRest{end: at}, nil
 			}
 		}
+	}
+	if hours == hoursAtOnce {
+		return times, searchRest{end: max(start, in.begin)}, rows.Err()
 	}
 	return times, searchRest{end: in.begin}, rows.Err()
 }

@@ -197,3 +197,47 @@ func TestA2PostingsThatWereChangedAreNotTold(t *testing.T) {
 		})
 	}
 }
+
+// TestJ5SearchReadsFewHoursOfPostings: for a page of the newest records PostgreSQL does not send the postings of all
+// hours that there are.
+func TestJ5SearchReadsFewHoursOfPostings(t *testing.T) {
+	t.Parallel()
+	keys := NewKeys()
+	st, err := OpenPostgres(t.Context(), pgtest.Get(t).Schema(t), keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	const hours = 3 * hoursAtOnce
+	var all []Entry
+	g := Generation{Authentications: hours, Days: 20, Merchants: 1, Seed: 5}
+	random := newRandom(g)
+	for n := range hours {
+		e := g.entry(n, planned, keys, random)
+		e.Record.Created = planned.Add(-time.Duration(n) * time.Hour)
+		all = append(all, e)
+	}
+	if _, err := st.Write(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	rollAll(t, st)
+	db := st.(*tableStore).database
+	q := Query{Merchant: "Shop 0"}
+	tx, err := db.beginCount(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	s := coarseSearch{db: db, tx: tx, query: q, keys: q.coarseKeys(), limit: 21}
+	if err := s.run(t.Context()); err != nil || len(s.found) != 21 {
+		t.Fatalf("%d records, %v", len(s.found), err)
+	}
+	read, err := readNumbers(t.Context(), tx, `SELECT sum(idx_tup_fetch)::bigint FROM pg_stat_xact_user_tables
+		WHERE relname LIKE 'journal_postings%'`)
+	if err != nil || read[0] < 1 || read[0] > hoursAtOnce+21 {
+		t.Errorf("for 21 records, %d of %d rows of postings were read, %v", read, hours, err)
+	}
+	if got := pagesOf(t, st, q); len(got) != hours {
+		t.Errorf("all pages have %d records, want %d", len(got), hours)
+	}
+}
