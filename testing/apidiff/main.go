@@ -133,7 +133,8 @@ func load(ctx context.Context, dir string) (map[string]*types.Package, error) {
 		}
 	}
 	loaded, err := packages.Load(&packages.Config{
-		Context: ctx, Dir: dir, Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps,
+		Context: ctx, Dir: dir, Env: append(os.Environ(), "GOWORK=off"), // what is compared is in no workspace
+		Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps,
 	}, patterns...)
 	if err != nil {
 		return nil, err
