@@ -191,19 +191,15 @@ func (db *database) countChangedRows(ctx context.Context, day string) (n int, er
 	if err != nil {
 		return 0, err
 	}
-	rows, err := readRows(ctx, db, (*recordValues).fields,
-		db.query(`SELECT `+strings.Join(recordColumns, ", ")+` FROM journal_records
-		WHERE made >= ? AND made < ? AND -made <= ? AND -made > ?`), begin, end, -begin, -end)
-	if err != nil {
-		return 0, err
-	}
-	for i := range rows {
-		row := rows[i].row()
+	if err := db.eachRow(ctx, begin, end, func(v *recordValues) {
+		row := v.row()
 		id, data := row[1].(string), row[slices.Index(recordColumns, "data")].(string)
-		if !db.ours.isMAC(rows[i].mac, rowText(nil, row)) || !slices.Contains(all[id].records, sha256.Sum256([]byte(data))) {
+		if !db.ours.isMAC(v.mac, rowText(nil, row)) || !slices.Contains(all[id].records, sha256.Sum256([]byte(data))) {
 			n++
 		}
 		delete(all, id)
+	}); err != nil {
+		return 0, err
 	}
 	n += len(all)
 	found, err := db.sumPlaces(ctx, begin, end)
@@ -215,6 +211,25 @@ func (db *database) countChangedRows(ctx context.Context, day string) (n int, er
 	}
 	changed, err := db.countChangedHours(ctx, begin, end)
 	return n + changed, err
+}
+
+// eachRow calls do with each row of journal_records of a time, one by one: those of a day may be millions.
+func (db *database) eachRow(ctx context.Context, begin, end int64, do func(*recordValues)) error {
+	rows, err := db.QueryContext(ctx,
+		db.query(`SELECT `+strings.Join(recordColumns, ", ")+` FROM journal_records
+		WHERE made >= ? AND made < ? AND -made <= ? AND -made > ?`), begin, end, -begin, -end)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var v recordValues
+		if err := rows.Scan(v.fields()...); err != nil {
+			return err
+		}
+		do(&v)
+	}
+	return rows.Err()
 }
 
 // sumPlaces adds up the places of a time, in whatever order.
