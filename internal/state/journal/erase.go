@@ -85,17 +85,17 @@ func (db *database) eraseDay(ctx context.Context, tx *sql.Tx, begin int64, condi
 	ofRecords := `made >= ? AND made < ? AND id IN (SELECT id FROM journal_records WHERE ` + recordsOfTime +
 		condition + `)`
 	all := slices.Concat([]any{begin, begin + dayLen}, ofDay, args)
-	places, err := db.readPlaces(ctx, tx, ofRecords, all...)
+	// What a place says of an earlier erasure is not asked: the entry itself does.
+	places, err := db.readAllPlaces(ctx, tx, ofRecords, all...)
 	if err != nil {
 		return nil, nil, err
 	}
 	newest = map[string]newestEntry{}
 	n := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, e newestEntry) { newest[item.id] = e }}
 	if err := db.eachFrameOf(ctx, tx, wholeFrames, places, func(f *frame, places []place) error {
-		for _, p := range places {
-			erased = append(erased, chainPlace{f.chain, f.first + p.at})
-		}
-		return db.blank(ctx, tx, f, places, &n)
+		some, err := db.blank(ctx, tx, f, places, &n)
+		erased = append(erased, some...)
+		return err
 	}); err != nil {
 		return nil, nil, err
 	}
@@ -103,8 +103,10 @@ func (db *database) eraseDay(ctx context.Context, tx *sql.Tx, begin int64, condi
 	return newest, erased, err
 }
 
-// blank removes the content of entries of a frame, and what stands beside them. Their ids and kinds stay.
-func (db *database) blank(ctx context.Context, tx *sql.Tx, f *frame, places []place, newest *newestEntries) error {
+// blank removes the content of entries of a frame, and what stands beside them. Their ids and kinds stay. It returns
+// where those are that had content.
+func (db *database) blank(ctx context.Context, tx *sql.Tx, f *frame, places []place,
+	newest *newestEntries) (erased []chainPlace, err error) {
 	items, err := db.openItems(ctx, f)
 	for _, p := range places {
 		var item *frameItem
@@ -114,17 +116,18 @@ func (db *database) blank(ctx context.Context, tx *sql.Tx, f *frame, places []pl
 		if err == nil && item != nil {
 			err = newest.add(item)
 			*item = frameItem{id: item.id, kind: item.kind}
+			erased = append(erased, chainPlace{f.chain, f.first + p.at})
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("entries from %d on of the chain %s: %w", f.first, f.chain, err)
+		return nil, fmt.Errorf("entries from %d on of the chain %s: %w", f.first, f.chain, err)
 	}
 	var text []byte
 	for i := range items {
 		text = items[i].append(text)
 	}
 	if err := db.replaceSealed(ctx, tx, f, "", text); err != nil {
-		return err
+		return nil, err
 	}
 	for table, body := range map[string][]byte{"journal_messages": f.messages, "journal_personal": f.personal} {
 		if body == nil {
@@ -132,7 +135,7 @@ func (db *database) blank(ctx context.Context, tx *sql.Tx, f *frame, places []pl
 		}
 		texts, err := db.openTexts(ctx, f, table, body)
 		if err != nil {
-			return fmt.Errorf("what stands beside entries from %d on of the chain %s: %w", f.first, f.chain, err)
+			return nil, fmt.Errorf("what stands beside entries from %d on of the chain %s: %w", f.first, f.chain, err)
 		}
 		for _, p := range places {
 			texts[p.at] = nil
@@ -146,10 +149,10 @@ func (db *database) blank(ctx context.Context, tx *sql.Tx, f *frame, places []pl
 			text = nil
 		}
 		if err := db.replaceSealed(ctx, tx, f, table, text); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return erased, nil
 }
 
 // replaceSealed replaces a frame, or what a table has beside it, which goes without a text.

@@ -38,3 +38,21 @@ func TestJ6AnErasureThatFailsLeavesNoTombstone(t *testing.T) {
 		}
 	})
 }
+
+// TestJ6AnErasureReachesWhatAPlaceSaysWasErased: somebody without the keys says of an entry that it was erased, and it
+// was not. An erasure of its card takes its content all the same.
+func TestJ6AnErasureReachesWhatAPlaceSaysWasErased(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		write(t, st, entry(keys, 0, journal.Claimed), entry(keys, 0, journal.Answered))
+		i := &insider{t: t, all: journal.Databases(t, st)}
+		i.do(`UPDATE journal_places SET gone = 1 WHERE kind = 'claimed'`)
+		if _, n, err := st.Erase(t.Context(), journal.Query{Card: testCard}); err != nil || n != 2 {
+			t.Errorf("%d entries were erased, %v", n, err)
+		}
+		var b bytes.Buffer
+		if n, err := journal.WriteJSONLines(t.Context(), &b, st, keys, journal.Query{}); err != nil || n != 0 {
+			t.Errorf("after the erasure an export has %d records, %v", n, err)
+		}
+	})
+}

@@ -328,10 +328,15 @@ type place struct {
 }
 
 // placesText begins the statement that reads places.
-const placesText = `SELECT made, id, kind, frame, at FROM journal_places WHERE gone = 0 AND `
+const placesText = `SELECT made, id, kind, frame, at FROM journal_places WHERE `
 
 // readPlaces returns the places of a condition whose entries were not erased.
 func (db *database) readPlaces(ctx context.Context, from querier, condition string, args ...any) ([]place, error) {
+	return db.readAllPlaces(ctx, from, `gone = 0 AND `+condition, args...)
+}
+
+// readAllPlaces returns the places of a condition.
+func (db *database) readAllPlaces(ctx context.Context, from querier, condition string, args ...any) ([]place, error) {
 	return readRows(ctx, from, func(p *place) []any { return []any{&p.made, &p.id, &p.kind, &p.frame, &p.at} },
 		db.query(placesText+condition), args...)
 }
