@@ -53,8 +53,8 @@ func readReleaseConfig(t *testing.T) *releaseConfig {
 	return c
 }
 
-// TestReleaseIsForPlatformsWhoseLicencesAreKnown: licenses.txt has the modules of each platform that is released, and the
-// binaries are static and say nothing of the folder in which they were built.
+// TestReleaseIsForPlatformsWhoseLicencesAreKnown: licenses.txt has the modules of each platform that is released, and
+// the binaries are static and say nothing of the folder in which they were built.
 func TestReleaseIsForPlatformsWhoseLicencesAreKnown(t *testing.T) {
 	build := readReleaseConfig(t).Builds[0]
 	known := text(t, "tools/licenses/main.go")
@@ -74,8 +74,9 @@ func TestReleaseIsForPlatformsWhoseLicencesAreKnown(t *testing.T) {
 	}
 }
 
-// TestPackagesHaveWhatTheUnitsName: each file of deploy/systemd is in the packages, with the program, the configuration, the
-// data and the user that the units name. Only the configuration, which has secrets next to it, is not for everybody.
+// TestPackagesHaveWhatTheUnitsName: each file of deploy/systemd is in the packages, with the program, the
+// configuration, the data and the user that the units name. Only the configuration, which has secrets next to
+// it, is not for everybody.
 func TestPackagesHaveWhatTheUnitsName(t *testing.T) {
 	p := readReleaseConfig(t).NFPMs[0]
 	to := map[string]releaseFile{}

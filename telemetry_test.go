@@ -51,8 +51,8 @@ func TestNoAddressOfAnybodyIsBuiltIn(t *testing.T) {
 	}
 }
 
-// isRealHost reports whether a host may be one of the internet. Names without a dot, or with one at an end, are pieces that
-// are put together; .example and .invalid are nobody's; numbers are this machine's.
+// isRealHost reports whether a host may be one of the internet. Names without a dot, or with one at an end, are pieces
+// that are put together; .example and .invalid are nobody's; numbers are this machine's.
 func isRealHost(host string) bool {
 	_, top, hasDot := strings.Cut(strings.TrimSuffix(host, "."), ".")
 	if !hasDot || strings.HasSuffix(host, ".") {

@@ -67,8 +67,8 @@ func TestApidiffNeedsARelease(t *testing.T) {
 	}
 }
 
-// TestApidiffSaysWhichVersionChangesNeed: a change that breaks programs needs a version that says so, and each change of a
-// public package has a line.
+// TestApidiffSaysWhichVersionChangesNeed: a change that breaks programs needs a version that says so, and each change
+// of a public package has a line.
 func TestApidiffSaysWhichVersionChangesNeed(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ tag, file, text, line, need, low string }{

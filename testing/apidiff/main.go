@@ -1,5 +1,5 @@
-// Apidiff says how the public Go packages have changed since the last release, and which version the next release has to have
-// at least. docs/project/versions.md says what a version promises.
+// Apidiff says how the public Go packages have changed since the last release, and which version the next release has
+// to have at least. docs/project/versions.md says what a version promises.
 //
 //	go -C testing run ./apidiff               # what has changed since the last tag
 //	go -C testing run ./apidiff -next v0.2.0  # fails if the changes need a higher version
@@ -150,8 +150,8 @@ func load(ctx context.Context, dir string) (map[string]*types.Package, error) {
 	return all, errors.Join(errs...)
 }
 
-// writeChanges writes a line for each change. It reports whether one breaks a program that uses the packages, and whether
-// there is any.
+// writeChanges writes a line for each change. It reports whether one breaks a program that uses the packages,
+// and whether there is any.
 func writeChanges(out io.Writer, before, after map[string]*types.Package) (isBroken, isChanged bool) {
 	var paths []string
 	for path := range before {
@@ -182,8 +182,8 @@ func writeChanges(out io.Writer, before, after map[string]*types.Package) (isBro
 	return isBroken, isChanged
 }
 
-// nextVersion returns the lowest version that may follow a release: before 1.0.0 the second number says that a program may
-// have to be changed, and from then on the first one does.
+// nextVersion returns the lowest version that may follow a release: before 1.0.0 the second number says that a program
+// may have to be changed, and from then on the first one does.
 func nextVersion(tag string, isBroken, isChanged bool) string {
 	var major, minor, patch int
 	if _, err := fmt.Sscanf(semver.Canonical(tag), "v%d.%d.%d", &major, &minor, &patch); err != nil {

@@ -1,5 +1,5 @@
-// Package helm renders the Helm chart of deploy/helm as Helm itself does. Use [Render], and [Objects] for what Kubernetes
-// would be sent.
+// Package helm renders the Helm chart of deploy/helm as Helm itself does. Use [Render], and [Objects] for what
+// Kubernetes would be sent.
 package helm
 
 import (
@@ -24,9 +24,9 @@ import (
 // Chart is the folder of the chart, from the root of the repository.
 const Chart = "deploy/helm"
 
-// Render returns what the chart makes of a file of values, such as examples/postgres.yaml, and of further values that win
-// over it: a text for each template that makes something, by name without folder. The release is called threeds. root is the
-// root of the repository.
+// Render returns what the chart makes of a file of values, such as examples/postgres.yaml, and of further values that
+// win over it: a text for each template that makes something, by name without folder. The release is called threeds.
+// root is the root of the repository.
 func Render(root, file string, more map[string]any) (map[string]string, error) {
 	dir := filepath.Join(root, Chart)
 	chart, err := loader.LoadDir(dir)

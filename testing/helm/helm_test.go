@@ -25,8 +25,8 @@ var update = flag.Bool("update", false, "write deploy/kubernetes again")
 // examples are the files of values in the chart.
 var examples = []string{"examples/smallest.yaml", "examples/postgres.yaml", "examples/external-secrets.yaml"}
 
-// TestChartMakesObjectsOfKubernetes: each example, with the Job for a rotation where it may be, makes objects whose members
-// Kubernetes knows, in exactly these letters.
+// TestChartMakesObjectsOfKubernetes: each example, with the Job for a rotation where it may be, makes objects whose
+// members Kubernetes knows, in exactly these letters.
 func TestChartMakesObjectsOfKubernetes(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
@@ -100,7 +100,8 @@ func TestRenderedIsWhatTheChartMakes(t *testing.T) {
 	}
 }
 
-// TestKustomizeBaseIsWhatTheChartMakes: deploy/kubernetes, for those who do not use Helm, is the example for PostgreSQL.
+// TestKustomizeBaseIsWhatTheChartMakes: deploy/kubernetes, for those who do not use Helm, is the
+// example for PostgreSQL.
 func TestKustomizeBaseIsWhatTheChartMakes(t *testing.T) {
 	t.Parallel()
 	made, err := Render(root, "examples/postgres.yaml", map[string]any{"rotateKeys": true})
@@ -122,8 +123,8 @@ func TestKustomizeBaseIsWhatTheChartMakes(t *testing.T) {
 	}
 }
 
-// TestChartRefuses: values that would make a server that nobody reaches, that loses requests when it is replaced, or that
-// does not start, are refused with what would be right.
+// TestChartRefuses: values that would make a server that nobody reaches, that loses requests when it is replaced, or
+// that does not start, are refused with what would be right.
 func TestChartRefuses(t *testing.T) {
 	t.Parallel()
 	config := func(file, old, text string) map[string]any {

@@ -2,8 +2,8 @@
 //
 //	go run ./tools/npm -binaries dist -version 0.1.0 -out artifacts/npm
 //
-// It looks for files called threeds and threeds.exe in and below the folder of -binaries, and asks each of them for which
-// platform it was built. It writes
+// It looks for files called threeds and threeds.exe in and below the folder of -binaries, and asks each of them for
+// which platform it was built. It writes
 //
 //   - a package for each platform, such as @openthreeds/threeds-linux-x64, with the program alone,
 //   - @openthreeds/threeds, which has all of those as optional dependencies,

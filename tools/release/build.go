@@ -84,8 +84,8 @@ func (j *job) environment() []string {
 	return all
 }
 
-// writers make a release, one after the other. What is made of the binaries that goreleaser leaves in distDir, in another
-// form than those here, has its place before the sums.
+// writers make a release, one after the other. What is made of the binaries that goreleaser leaves in distDir, in
+// another form than those here, has its place before the sums.
 var writers = []func(context.Context, *job, *revision) error{
 	writePages, runGoreleaser, writeImages, writeNPM, writeBills, writeSums,
 }

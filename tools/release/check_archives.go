@@ -110,8 +110,8 @@ func (t *trial) lookAtBinary(path string, b *binary) error {
 	return errors.Join(errs...)
 }
 
-// readSections returns the names of the sections of a program, and whether it needs no loader of the system. On macOS and
-// Windows every program has one.
+// readSections returns the names of the sections of a program, and whether it needs no loader of the system. On macOS
+// and Windows every program has one.
 func readSections(text []byte, system string) (names []string, isStatic bool, err error) {
 	switch system {
 	case "darwin":

@@ -31,8 +31,8 @@ WantedBy=multi-user.target
 // An insideRow is a row as a trial inside of another root reports it.
 type insideRow struct{ Tried, Fault string }
 
-// tryDebian installs, upgrades and removes the package in Debian systems: one in which systemd does not run, and one that
-// is booted.
+// tryDebian installs, upgrades and removes the package in Debian systems: one in which systemd does not run,
+// and one that is booted.
 func tryDebian(ctx context.Context, t *trial) error {
 	name := packageNames(t.rev.version, runtime.GOARCH)["deb"]
 	earlier := filepath.Join(t.work, "earlier", releaseDir, packageNames(earlierVersion, runtime.GOARCH)["deb"])

@@ -24,8 +24,8 @@ import (
 // settingsFile has the settings of an image, next to the root that was unpacked.
 const settingsFile = "settings.json"
 
-// tryImage unpacks the image of each platform, and runs that of this machine where nothing else is: a root that cannot be
-// written to, and a network of its own.
+// tryImage unpacks the image of each platform, and runs that of this machine where nothing else is: a root that cannot
+// be written to, and a network of its own.
 func tryImage(ctx context.Context, t *trial) error {
 	binaries, err := readBinaries(t.root)
 	if err != nil {
@@ -174,8 +174,8 @@ var imageSteps = []step{
 	{"the sandbox without a flag: pages and API at localhost:8080, ends at SIGTERM", runImageSandbox},
 }
 
-// imageProgram returns the program of the unpacked image, to be run as a container engine does. Without arguments it has
-// those of the image.
+// imageProgram returns the program of the unpacked image, to be run as a container engine does. Without arguments it
+// has those of the image.
 func imageProgram(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	dir := os.Args[3]
 	settings, err := readSettings(filepath.Join(dir, settingsFile))

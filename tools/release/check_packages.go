@@ -28,8 +28,8 @@ func packageNames(version, architecture string) map[string]string {
 	}
 }
 
-// tryPackages unpacks each package. All have the same files, except for the folders in which zsh looks, and the binary of
-// the archive.
+// tryPackages unpacks each package. All have the same files, except for the folders in which zsh looks, and the
+// binary of the archive.
 func tryPackages(ctx context.Context, t *trial) error {
 	binaries, err := readBinaries(t.root)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 )
 
-// SumFiles returns SHA-256 over the names and the contents of all files of a folder, in hexadecimal. Use it where a test
-// has what a slower one made of these files, and has to know whether it is still that.
+// SumFiles returns SHA-256 over the names and the contents of all files of a folder, in hexadecimal. Use it where a
+// test has what a slower one made of these files, and has to know whether it is still that.
 func SumFiles(dir fs.FS) (string, error) {
 	sum := sha256.New()
 	err := fs.WalkDir(dir, ".", func(name string, d fs.DirEntry, err error) error {

@@ -292,8 +292,8 @@ func BenchmarkNew(b *testing.B) {
 	}
 }
 
-// TestServeServesUntilItsEnd: the site that is served alone prints the address of its first page, to which its root leads,
-// and ends without an error.
+// TestServeServesUntilItsEnd: the site that is served alone prints the address of its first page, to which its root
+// leads, and ends without an error.
 func TestServeServesUntilItsEnd(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	out, in := io.Pipe()

@@ -17,15 +17,40 @@ const (
 	lockForErase = `SELECT pg_advisory_xact_lock(77333, hashtext(current_schema()))`
 )
 
-// erase removes what belongs to a card or a merchant, behind signed tombstones that name each entry.
+// erase removes what belongs to a card or a merchant, behind signed tombstones that name each entry. Each day has a
+// transaction of its own, so that others write between them. A day with an entry that does not open stays as it is, and
+// the error says so; all other days are erased.
 func (db *database) erase(ctx context.Context, q Query) (authentications, records int, err error) {
 	condition, args := db.where(Query{Card: q.Card, Merchant: q.Merchant})
-	tx, err := db.BeginTx(ctx, nil)
+	days, err := readRows(ctx, db, func(day *int64) []any { return []any{day} },
+		db.query(fmt.Sprintf(`SELECT DISTINCT made / %d FROM journal_records WHERE %s ORDER BY 1`, dayLen, condition)),
+		args...)
 	if err != nil {
 		return 0, 0, err
 	}
-	defer tx.Rollback() // nothing after a commit
-	if db.numbered {    // what is being written now must not come in behind
+	var damaged []error
+	for _, day := range days {
+		begin := day * dayLen
+		of := slices.Concat([]any{begin, begin + dayLen, -begin, -(begin + dayLen)}, args)
+		var a, r int
+		if err := db.inTx(ctx, func(tx *sql.Tx) (err error) {
+			a, r, err = db.eraseDay(ctx, tx, begin, recordsOfTime+condition, of, cmp.Or(q.By, nodeName()))
+			return err
+		}); errors.Is(err, errSealed) {
+			damaged = append(damaged, fmt.Errorf("nothing of the day %s was erased: %w", dayOf(time.UnixMilli(begin)), err))
+			continue
+		} else if err != nil {
+			return authentications, records, err
+		}
+		authentications, records = authentications+a, records+r
+	}
+	return authentications, records, errors.Join(damaged...)
+}
+
+// eraseDay removes the records of a day that fit a condition.
+func (db *database) eraseDay(ctx context.Context, tx *sql.Tx, begin int64, condition string, args []any,
+	by string) (authentications, records int, err error) {
+	if db.numbered { // what is being written now must not come in behind
 		if _, err := tx.ExecContext(ctx, lockForErase); err != nil {
 			return 0, 0, err
 		}
@@ -34,22 +59,13 @@ func (db *database) erase(ctx context.Context, q Query) (authentications, record
 	if err != nil {
 		return 0, 0, err
 	}
-	days, err := readNumbers(ctx, tx,
-		db.query(fmt.Sprintf(`SELECT DISTINCT made / %d FROM journal_records WHERE %s ORDER BY 1`,
-			dayLen, condition)), args...)
+	newest, erased, err := db.blankEntries(ctx, tx, begin, condition, args)
 	if err != nil {
 		return 0, 0, err
 	}
 	counts := billing{}
-	var erased []chainPlace
-	for _, day := range days {
-		newest, places, err := db.eraseDay(ctx, tx, day*dayLen, condition, args)
-		if err != nil {
-			return 0, 0, err
-		}
-		if erased = append(erased, places...); day*dayLen >= until {
-			counts.addNewest(newest)
-		}
+	if begin >= until {
+		counts.addNewest(newest)
 	}
 	if err := db.book(ctx, tx, counts, 0); err != nil {
 		return 0, 0, err
@@ -66,25 +82,19 @@ func (db *database) erase(ctx context.Context, q Query) (authentications, record
 		return 0, 0, err
 	}
 	// Tombstones come last: in SQLite they are in another file, and stay there when this transaction fails.
-	records = len(erased)
-	tombstone := statement{kind: ErasureSeal, at: time.Now(), by: cmp.Or(q.By, nodeName())}
-	if err := db.sealErasure(ctx, tx, tombstone, erased); err != nil {
-		return 0, 0, err
-	}
-	return int(n), records, tx.Commit()
+	tombstone := statement{kind: ErasureSeal, at: time.Now(), by: by}
+	return int(n), len(erased), db.sealErasure(ctx, tx, tombstone, erased)
 }
 
 // recordsOfTime begins a condition of the records of a time, which it has twice: of each index only one is of use.
 const recordsOfTime = `made >= ? AND made < ? AND -made <= ? AND -made > ? AND `
 
-// eraseDay blanks the entries of the records of a day that fit a condition, and what stands beside them. It returns the
-// newest entry of each record as it was, and where the entries are.
-func (db *database) eraseDay(ctx context.Context, tx *sql.Tx, begin int64, condition string,
+// blankEntries blanks the entries of the records of a day that fit a condition, and what stands beside them. It returns
+// the newest entry of each record as it was, and where the entries are.
+func (db *database) blankEntries(ctx context.Context, tx *sql.Tx, begin int64, condition string,
 	args []any) (newest map[string]newestEntry, erased []chainPlace, err error) {
-	ofDay := []any{begin, begin + dayLen, -begin, -(begin + dayLen)}
-	ofRecords := `made >= ? AND made < ? AND id IN (SELECT id FROM journal_records WHERE ` + recordsOfTime +
-		condition + `)`
-	all := slices.Concat([]any{begin, begin + dayLen}, ofDay, args)
+	ofRecords := `made >= ? AND made < ? AND id IN (SELECT id FROM journal_records WHERE ` + condition + `)`
+	all := slices.Concat([]any{begin, begin + dayLen}, args)
 	// What a place says of an earlier erasure is not asked: the entry itself does.
 	places, err := db.readAllPlaces(ctx, tx, ofRecords, all...)
 	if err != nil {

@@ -459,8 +459,8 @@ func TestD121WhatComesLateIsInTheSealOfTheNextDay(t *testing.T) {
 	})
 }
 
-// TestA2NamesOfChainsSignNothing: chains without entries, or with names or days that no server gives them, are told, and
-// not signed. The server neither stops nor signs a text that nobody can read, and goes on when they are gone.
+// TestA2NamesOfChainsSignNothing: chains without entries, or with names or days that no server gives them, are told,
+// and not signed. The server neither stops nor signs a text that nobody can read, and goes on when they are gone.
 func TestA2NamesOfChainsSignNothing(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string][2]string{

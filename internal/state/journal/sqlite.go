@@ -314,15 +314,17 @@ func (s *fileStore) Erase(ctx context.Context, q Query) (authentications, record
 	if q.Card == "" && q.Merchant == "" {
 		return 0, 0, errNothingToErase
 	}
+	var damaged error
 	err = s.each(ctx, func(db *database) (bool, error) {
 		a, r, err := db.erase(ctx, q)
 		authentications, records = authentications+a, records+r
-		if err == nil {
-			err = db.truncateLog(ctx)
+		if err != nil && !errors.Is(err, errSealed) { // a damaged day keeps no other one from being erased
+			return false, err
 		}
-		return false, err
+		damaged = errors.Join(damaged, err)
+		return false, db.truncateLog(ctx)
 	})
-	return authentications, records, err
+	return authentications, records, errors.Join(err, damaged)
 }
 
 var errNothingToErase = errors.New("journal: name a card or a merchant to erase")

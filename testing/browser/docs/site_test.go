@@ -90,8 +90,8 @@ func TestQuestionsFindTheirPage(t *testing.T) {
 }
 
 // TestNamesAndCodesFindWhereTheyAreExplained: each element of each message, each error code, each test card that the
-// pages print as a whole number, and each limit and time of the configuration, finds in the first three hits a page that
-// has a row or a heading of that name.
+// pages print as a whole number, and each limit and time of the configuration, finds in the first three hits a page
+// that has a row or a heading of that name.
 func TestNamesAndCodesFindWhereTheyAreExplained(t *testing.T) {
 	base, _ := startSite(t)
 	var names []string
@@ -251,8 +251,8 @@ func TestAxeFindsNothingInTheDocumentation(t *testing.T) {
 	}
 }
 
-// TestPagesArePrintedDarkOnLight: on paper a page has the ink of the light colours, also for readers whose screen is dark,
-// and no navigation.
+// TestPagesArePrintedDarkOnLight: on paper a page has the ink of the light colours, also for readers whose screen is
+// dark, and no navigation.
 func TestPagesArePrintedDarkOnLight(t *testing.T) {
 	base, _ := startSite(t)
 	tab := browsertest.NewBrowser(t)

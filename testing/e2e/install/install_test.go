@@ -30,8 +30,8 @@ const (
 	installer = rig.DeployDir + "/devcontainer/src/threeds/install.sh"
 )
 
-// serveRelease serves a release as it is published: the archive of this platform, and the sums. spoil changes the archive
-// after its sum was taken.
+// serveRelease serves a release as it is published: the archive of this platform, and the sums. spoil changes the
+// archive after its sum was taken.
 func serveRelease(t *testing.T, spoil func(archive []byte) []byte) (url string) {
 	t.Helper()
 	binary, err := exec.LookPath("threeds")
@@ -101,7 +101,8 @@ func TestInstallerChecksTheSum(t *testing.T) {
 	}
 }
 
-// runAction runs the script of the Action as a runner does, and returns what it exports. The sandbox ends with the test.
+// runAction runs the script of the Action as a runner does, and returns what it exports. The
+// sandbox ends with the test.
 func runAction(t *testing.T, env ...string) (outputs, variables map[string]string, said string, err error) {
 	t.Helper()
 	temp := t.TempDir()
@@ -146,8 +147,8 @@ func readAction(t *testing.T) (action struct {
 	return action
 }
 
-// TestActionStartsTheSandbox: the next step finds the API of a sandbox that runs, with a key of it. Each output of the Action
-// has a value.
+// TestActionStartsTheSandbox: the next step finds the API of a sandbox that runs, with a key of it. Each output of
+// the Action has a value.
 func TestActionStartsTheSandbox(t *testing.T) {
 	t.Parallel()
 	rig.FindTool(t, "curl", "the installer of releases")
@@ -209,8 +210,8 @@ func TestActionPassesItsInputs(t *testing.T) {
 	}
 }
 
-// TestRecipesFitTheProgram: the recipes of docs/testing.md for containers use the port that the sandbox listens on, wait for a
-// line that it writes, and have its key.
+// TestRecipesFitTheProgram: the recipes of docs/testing.md for containers use the port that the sandbox listens on,
+// wait for a line that it writes, and have its key.
 func TestRecipesFitTheProgram(t *testing.T) {
 	t.Parallel()
 	page := string(rig.ReadFile(t, rig.Root+"/docs/testing.md"))

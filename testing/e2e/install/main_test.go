@@ -1,5 +1,5 @@
-// Package install tests what brings the program to where people test: the GitHub Action, the feature for devcontainers, and
-// the recipes of docs/testing.md.
+// Package install tests what brings the program to where people test: the GitHub Action, the feature for devcontainers,
+// and the recipes of docs/testing.md.
 package install
 
 import (

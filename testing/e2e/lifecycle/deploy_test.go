@@ -146,8 +146,8 @@ func rendered(t *testing.T, file string) map[string]manifest {
 	return all
 }
 
-// TestKubernetes holds what the Helm chart makes of each of its examples against the program: ports, probes, the time to
-// stop, files, rights, and who may come in. The manifests of deploy/kubernetes are what it makes of one of them.
+// TestKubernetes holds what the Helm chart makes of each of its examples against the program: ports, probes, the time
+// to stop, files, rights, and who may come in. The manifests of deploy/kubernetes are what it makes of one of them.
 func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"smallest.yaml", "postgres.yaml", "external-secrets.yaml"} {

@@ -13,8 +13,8 @@ import (
 // toolsDir is where .ci/javascript/install puts the test runners of others.
 const toolsDir = "/usr/local/lib/threeds-javascript"
 
-// linkTools puts the test runners into the node_modules of a folder. It skips the test if they are not there, also in CI:
-// a registry that is away says nothing about our packages.
+// linkTools puts the test runners into the node_modules of a folder. It skips the test if they are not there, also in
+// CI: a registry that is away says nothing about our packages.
 func linkTools(t *testing.T, dir string) {
 	t.Helper()
 	want := rig.ReadFile(t, rig.Root+"/.ci/javascript/package-lock.json")
@@ -48,7 +48,8 @@ func TestNpmExampleForVitestRuns(t *testing.T) {
 	}
 }
 
-// TestNpmExampleForPlaywrightRuns runs the example with the packages as they are installed, in the browser of the tests.
+// TestNpmExampleForPlaywrightRuns runs the example with the packages as they are installed, in the browser of the
+// tests.
 func TestNpmExampleForPlaywrightRuns(t *testing.T) {
 	t.Parallel()
 	chromium := browsertest.FindChromium(t)

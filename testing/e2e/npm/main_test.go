@@ -1,5 +1,5 @@
-// Package npm tests the npm packages of a release: it packs them, installs the tarballs without a network, and runs what
-// their users run.
+// Package npm tests the npm packages of a release: it packs them, installs the tarballs without a network, and
+// runs what their users run.
 package npm
 
 import (

@@ -49,8 +49,8 @@ var tarballs = sync.OnceValues(func() ([]string, error) {
 	return pack(dir, filepath.Join(dir, "tarballs"))
 })
 
-// pack writes the packages of the program into a folder. The other folder is for the program, in the place that tools/npm
-// searches.
+// pack writes the packages of the program into a folder. The other folder is for the program, in the place
+// that tools/npm searches.
 func pack(dir, out string) ([]string, error) {
 	binary, err := exec.LookPath("threeds")
 	if err != nil {
@@ -172,8 +172,8 @@ func TestSandboxOfTheNpmPackageEndsBySignal(t *testing.T) {
 	}
 }
 
-// TestStartSandboxOfTheNpmPackage: startSandbox returns when the API answers, and stop when it has ended. A sandbox that
-// cannot start says why, and an aborted one is gone.
+// TestStartSandboxOfTheNpmPackage: startSandbox returns when the API answers, and stop when it has ended. A sandbox
+// that cannot start says why, and an aborted one is gone.
 func TestStartSandboxOfTheNpmPackage(t *testing.T) {
 	t.Parallel()
 	dir := installed(t)
