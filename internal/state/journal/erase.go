@@ -22,10 +22,16 @@ const (
 // the error says so; all other days are erased.
 func (db *database) erase(ctx context.Context, q Query) (authentications, records int, err error) {
 	condition, args := db.where(Query{Card: q.Card, Merchant: q.Merchant})
-	days, err := readRows(ctx, db, func(day *int64) []any { return []any{day} },
-		db.query(fmt.Sprintf(`SELECT DISTINCT made / %d FROM journal_records WHERE %s ORDER BY 1`, dayLen, condition)),
-		args...)
-	if err != nil {
+	var days []int64
+	if err := db.inTx(ctx, func(tx *sql.Tx) (err error) {
+		if err := db.keepWritersOut(ctx, tx); err != nil {
+			return err
+		}
+		days, err = readNumbers(ctx, tx,
+			db.query(fmt.Sprintf(`SELECT DISTINCT made / %d FROM journal_records WHERE %s ORDER BY 1`, dayLen, condition)),
+			args...)
+		return err
+	}); err != nil {
 		return 0, 0, err
 	}
 	var damaged []error
@@ -47,13 +53,21 @@ func (db *database) erase(ctx context.Context, q Query) (authentications, record
 	return authentications, records, errors.Join(damaged...)
 }
 
+// keepWritersOut waits for those who write now, and has others wait until a transaction ends: what is being written
+// must not come in behind an erasure. In SQLite one writes at a time.
+func (db *database) keepWritersOut(ctx context.Context, tx *sql.Tx) error {
+	if !db.numbered {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, lockForErase)
+	return err
+}
+
 // eraseDay removes the records of a day that fit a condition.
 func (db *database) eraseDay(ctx context.Context, tx *sql.Tx, begin int64, condition string, args []any,
 	by string) (authentications, records int, err error) {
-	if db.numbered { // what is being written now must not come in behind
-		if _, err := tx.ExecContext(ctx, lockForErase); err != nil {
-			return 0, 0, err
-		}
+	if err := db.keepWritersOut(ctx, tx); err != nil {
+		return 0, 0, err
 	}
 	until, err := db.billedUntil(ctx, tx)
 	if err != nil {
