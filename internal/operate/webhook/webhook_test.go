@@ -337,7 +337,9 @@ func TestW5NameThatChangesItsAddress(t *testing.T) {
 // TestW5FaultsOfEndpointsInWords holds that a failed delivery says in words that no answer came, and
 // does not quote the URL.
 func TestW5FaultsOfEndpointsInWords(t *testing.T) {
-	slow, slowURL := receive(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	over := make(chan struct{})
+	defer close(over) // before the server ends, which waits for its handler
+	slow, slowURL := receive(t, func(http.ResponseWriter, *http.Request) { <-over })
 	slow.timeout = 50 * time.Millisecond
 	trusting, _ := receive(t, nil)
 	_, strangeURL := receive(t, func(http.ResponseWriter, *http.Request) {})
