@@ -385,38 +385,6 @@ func (r *Rollup) Quantile(share float64) float64 {
 	return 0
 }
 
-// A BillingQuery says of which months, and of which merchant, the counters are wanted.
-type BillingQuery struct {
-	Merchant string    // "" for all merchants
-	From, To time.Time // the begin of the first month, and the end of the last one, in UTC
-}
-
-// A BillingCount is a counter of authentications, or of refused requests: of how many all other members are the same.
-type BillingCount struct {
-	Month           string `json:"month"` // in UTC, such as 2026-11
-	Merchant        string `json:"merchant"`
-	API             string `json:"api"`
-	DeviceChannel   string `json:"deviceChannel"`
-	MessageCategory string `json:"messageCategory"`
-	Kind            string `json:"kind"` // one of the constants that begin with Billed
-	Count           int64  `json:"count"`
-	// IsChanged says that a number of authentications whose records are gone was changed in the store. Count is without
-	// it.
-	IsChanged bool `json:"changedInStore,omitempty"`
-}
-
-// The kinds of [BillingCount]. Each authentication and each refused request is of one of them.
-const (
-	BilledFrictionless = "frictionless" // an ARes came and asked for no challenge
-	BilledChallenged   = "challenged"   // the ARes asked for a challenge, or for Secure Payment Confirmation
-	BilledDecoupled    = "decoupled"    // the ARes asked for a decoupled authentication
-	BilledAttempted    = "attempted"    // transStatus A, without a challenge
-	BilledUnanswered   = "unanswered"   // no ARes that counts has come
-	BilledEnrolled     = "enrolled"     // a request for a VEReq of 3-D Secure 1.0.2
-	BilledCheck        = "check"        // a request to check a PARes of 3-D Secure 1.0.2
-	BilledRefused      = "refused"      // a request that was refused
-)
-
 // A Store keeps entries and records. All methods may be called by many goroutines and processes.
 type Store interface {
 	// Write adds entries. Those that it has already are left as they are. It says how many are new.
