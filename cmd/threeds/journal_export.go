@@ -110,7 +110,7 @@ func followJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 		return f.Run(ctx)
 	})
 	if errors.Is(err, context.Canceled) {
-		return nil // it was told to end
+		return nil // The user has ended the command.
 	}
 	return err
 }

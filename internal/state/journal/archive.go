@@ -23,9 +23,9 @@ type ArchivedChain struct {
 // An ArchivedFrame are entries of a chain that follow each other, as a store has them: Body and Messages are sealed
 // under the key of their day. There are no Messages when no entry has any, or when their time is over.
 type ArchivedFrame struct {
-	First, Last    int64  // the numbers of the entries in the chain
-	Digests        []byte // of the entries, one behind the other
-	Link, MAC      []byte // of the last entry
+	First, Last    int64  // First and Last are the numbers of the entries in the chain.
+	Digests        []byte // Digests are the digests of all entries, without anything between them.
+	Link, MAC      []byte // Link and MAC are those of the last entry.
 	Body, Messages []byte
 }
 

@@ -131,18 +131,12 @@ func (db *database) blankEntries(ctx context.Context, tx *sql.Tx, begin int64, c
 // where those are that had content.
 func (db *database) blank(ctx context.Context, tx *sql.Tx, f *frame, places []place,
 	newest *newestEntries) (erased []chainPlace, err error) {
-	items, err := db.openItems(ctx, f)
-	for _, p := range places {
-		var item *frameItem
-		if err == nil {
-			item, err = itemAt(items, p)
-		}
-		if err == nil && item != nil {
-			err = newest.add(item)
-			*item = frameItem{id: item.id, kind: item.kind}
-			erased = append(erased, chainPlace{f.chain, f.first + p.at})
-		}
-	}
+	items, err := db.eachItem(ctx, f, places, func(item *frameItem, p place) error {
+		err := newest.add(item)
+		*item = frameItem{id: item.id, kind: item.kind}
+		erased = append(erased, chainPlace{f.chain, f.first + p.at})
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("entries from %d on of the chain %s: %w", f.first, f.chain, err)
 	}

@@ -26,7 +26,7 @@ type ExportedEntry struct {
 	Chain     string
 	Seq       int64
 	Link      []byte
-	MAC       []byte // of Link; that of an entry with IsInside is nil
+	MAC       []byte // MAC is that of Link. An entry with IsInside has none.
 	Digest    []byte
 	Salt      []byte
 	Content   []byte // JSON of an [Entry], or of an entry of the audit trail

@@ -4,7 +4,54 @@ import (
 	"database/sql"
 	"testing"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 )
+
+// EachStore runs a test with a journal of each kind.
+func EachStore(t *testing.T, test func(t *testing.T, st Store, keys *Keys)) {
+	t.Helper()
+	OnFiles(t, test)
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		st, keys := openTestPostgres(t)
+		test(t, st, keys)
+	})
+}
+
+// OnFiles runs a test with a journal in files.
+func OnFiles(t *testing.T, test func(t *testing.T, st Store, keys *Keys)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		st, keys := openTestFiles(t)
+		test(t, st, keys)
+	})
+}
+
+// openTestFiles opens a journal in files until the test ends.
+func openTestFiles(t *testing.T) (Store, *Keys) {
+	t.Helper()
+	keys := NewKeys()
+	st, err := OpenFiles(t.TempDir(), keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	return st, keys
+}
+
+// openTestPostgres opens a journal in a schema of PostgreSQL until the test ends.
+func openTestPostgres(t *testing.T) (Store, *Keys) {
+	t.Helper()
+	keys := NewKeys()
+	st, err := OpenPostgres(t.Context(), pgtest.Get(t).Schema(t), keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	return st, keys
+}
 
 // Databases returns the databases of a store.
 func Databases(t *testing.T, st Store) (all []*sql.DB) {

@@ -10,22 +10,22 @@ import (
 	"io"
 )
 
-// A Follower writes the entries of a journal as lines, as they come. Lines are those of an export. First come the
-// entries that a seal is about, and then the seal. So whoever has the line of a seal has all entries until there, and
-// goes on behind its number: an entry may come twice, and none is missing. Two lines with the same chain and number are
-// of the same entry. Entries come when a head names them, which is within about a minute.
+// A Follower writes the entries of a journal as lines while servers add them. The lines are those of an export. It
+// writes the entries that a seal names, and then the seal. A reader that has the line of a seal has all entries up to
+// it, and can continue after its number. Such a reader misses no entry, and may get one twice: two lines with the same
+// chain and number are the same entry. A head names new entries within about a minute.
 type Follower struct {
 	Store Store
 	Keys  *Keys
-	From  int64 // the number of the last seal that the reader has; 0 means that it has none
+	From  int64 // From is the number of the last seal that the reader has; 0 means that the reader has none.
 	To    io.Writer
-	// Wait returns when it is time to look again. Nil ends Run when all has been written.
+	// Wait returns when Run should look for new seals. With nil Run ends after the newest seal.
 	Wait func(ctx context.Context) error
 
 	out    *bufio.Writer
 	parts  evidenceParts
-	newest known // what all seals say
-	known  known // what the seals say that were passed on
+	newest known // newest is what all seals say.
+	known  known // known is what the seals say that were written.
 }
 
 // Run writes until its context ends, or until something is not as it was written, which it returns.
@@ -36,7 +36,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 	f.out, f.parts, f.newest, f.known = bufio.NewWriter(f.To), parts, newKnown(), newKnown()
 	for {
-		if err := errors.Join(f.look(ctx), f.out.Flush()); err != nil {
+		if err := errors.Join(f.writeFresh(ctx), f.out.Flush()); err != nil {
 			return err
 		}
 		if f.From > f.newest.n {
@@ -51,8 +51,8 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 }
 
-// look writes what has come since the last look.
-func (f *Follower) look(ctx context.Context) error {
+// writeFresh writes the seals that are new since its last call, and their entries.
+func (f *Follower) writeFresh(ctx context.Context) error {
 	var fresh []Seal
 	if err := f.Store.ReadSeals(ctx, f.newest.n+1, func(s Seal) error {
 		if what := f.newest.add(&s); what != "" {
@@ -70,15 +70,15 @@ func (f *Follower) look(ctx context.Context) error {
 		return &faultError{fmt.Sprintf("the seals before %d are gone", f.newest.first)}
 	}
 	for i := range fresh {
-		if err := f.pass(ctx, &fresh[i]); err != nil {
+		if err := f.writeSeal(ctx, &fresh[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pass writes the entries that a seal is about, and the seal.
-func (f *Follower) pass(ctx context.Context, s *Seal) error {
+// writeSeal writes the entries that a seal names, and the seal.
+func (f *Follower) writeSeal(ctx context.Context, s *Seal) error {
 	said, err := parseSeal(s.Text)
 	if err != nil {
 		return err
@@ -99,8 +99,8 @@ func (f *Follower) pass(ctx context.Context, s *Seal) error {
 	return nil
 }
 
-// writeUntil writes the entries of a chain until an end, behind those that earlier seals are about. Entries of days
-// that are over their time are left out.
+// writeUntil writes the entries of a chain up to an end, after those that earlier seals name. It leaves out the entries
+// of days that are older than the journal keeps.
 func (f *Follower) writeUntil(ctx context.Context, end ChainEnd) error {
 	if end.Chain == AuditChain || !f.newest.isKept(end.Chain) {
 		return nil
@@ -137,7 +137,7 @@ func (f *Follower) writeUntil(ctx context.Context, end ChainEnd) error {
 	return nil
 }
 
-// refreshErased notes what was erased since the last look.
+// refreshErased notes what was erased since the last call of writeFresh.
 func (f *Follower) refreshErased(ctx context.Context) error {
 	return f.Store.ReadSeals(ctx, f.newest.n+1, func(s Seal) error {
 		said, err := parseSeal(s.Text)

@@ -25,15 +25,15 @@ const frameLen = 64
 
 // A frame is a row of journal_frames.
 type frame struct {
-	made        int64 // when its day begins, in milliseconds since 1970
-	n           int64 // its number
+	made        int64 // made is when the day of the frame begins, in milliseconds since 1970.
+	n           int64 // n is the number of the frame.
 	chain       string
-	first, last int64  // the numbers of its entries in the chain
-	digests     []byte // of its entries, one behind the other
-	link, mac   []byte // of the last entry
-	body        []byte // sealed; what it has is a frameItem for each entry
+	first, last int64  // first and last are the numbers of the entries in the chain.
+	digests     []byte // digests are the digests of all entries, without anything between them.
+	link, mac   []byte // link and mac are those of the last entry.
+	body        []byte // body is a sealed frameItem for each entry.
 
-	// What stands beside the frame, sealed: a text for each entry, which may be empty. Nil if there is none.
+	// messages and personal have a sealed text for each entry, which may be empty. They are nil when no entry has one.
 	messages, personal []byte
 }
 
@@ -275,10 +275,10 @@ func openPackedUnder(key []byte, name string, body []byte) ([]byte, error) {
 type framePart int
 
 const (
-	bareFrames    framePart = iota // nothing
-	frameEntries                   // entries
-	frameMessages                  // entries and messages
-	wholeFrames                    // entries, messages and personal data
+	bareFrames    framePart = iota // reads nothing more
+	frameEntries                   // reads entries
+	frameMessages                  // reads entries and messages
+	wholeFrames                    // reads entries, messages and personal data
 )
 
 // eachFrame calls do with each frame of a condition, of which at least a part is read, in the order of their chains.
@@ -323,7 +323,7 @@ type place struct {
 	made     int64
 	id, kind string
 	frame    int64
-	at       int64 // its index in the frame
+	at       int64 // at is the index of the entry in the frame.
 }
 
 // placesText begins the statement that reads places.
@@ -385,6 +385,26 @@ func (db *database) eachFrameOf(ctx context.Context, from querier, part framePar
 		order = order[n:]
 	}
 	return nil
+}
+
+// eachItem opens a frame, and calls do with the entry at each place that was not erased. It returns all entries of the
+// frame. The error is errSealed if the frame or a place is not as it was written.
+func (db *database) eachItem(ctx context.Context, f *frame, places []place,
+	do func(*frameItem, place) error) ([]frameItem, error) {
+	items, err := db.openItems(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range places {
+		item, err := itemAt(items, p)
+		if err == nil && item != nil {
+			err = do(item, p)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return items, nil
 }
 
 // itemAt returns the entry at a place of a frame; nil if it was erased meanwhile. It returns errSealed for a place that

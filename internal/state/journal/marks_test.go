@@ -3,19 +3,12 @@ package journal
 import (
 	"testing"
 	"time"
-
-	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 )
 
 // TestK5MarksThatComeMeanwhileStay: an hour that the same writer changes again while it is counted stays dirty.
 func TestK5MarksThatComeMeanwhileStay(t *testing.T) {
 	t.Parallel()
-	keys := NewKeys()
-	st, err := OpenPostgres(t.Context(), pgtest.Get(t).Schema(t), keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st, keys := openTestPostgres(t)
 	g := Generation{Authentications: 1, Days: 1, Merchants: 1}
 	if _, err := st.Write(t.Context(), []Entry{g.entry(0, planned, keys, newRandom(g))}); err != nil {
 		t.Fatal(err)

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 )
 
 // planned is the end of the records of the tests of plans.
@@ -113,12 +111,7 @@ func (db *database) explain(t *testing.T, text string, args []any) (float64, map
 // value is.
 func TestJ5SearchReadsWhatItReturns(t *testing.T) {
 	t.Parallel()
-	keys := NewKeys()
-	st, err := OpenPostgres(t.Context(), pgtest.Get(t).Schema(t), keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st, keys := openTestPostgres(t)
 	g := writeForPlans(t, st, keys)
 	rollAll(t, st)
 	db := st.(*tableStore).database
@@ -222,12 +215,7 @@ func TestJ5SearchOfFilesUsesAnIndex(t *testing.T) {
 // TestJ5TimeAlonePages: what is searched by time alone comes in pages, each record once.
 func TestJ5TimeAlonePages(t *testing.T) {
 	t.Parallel()
-	keys := NewKeys()
-	st, err := OpenPostgres(t.Context(), pgtest.Get(t).Schema(t), keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st, keys := openTestPostgres(t)
 	g := Generation{Authentications: 300, Days: 60, Merchants: 5, Seed: 3}
 	if err := Generate(t.Context(), st, keys, g, planned, func(int) {}); err != nil {
 		t.Fatal(err)
@@ -258,12 +246,7 @@ func TestJ5TimeAlonePages(t *testing.T) {
 // on.
 func TestJ2ExpireDropsDaysAndMonths(t *testing.T) {
 	t.Parallel()
-	keys := NewKeys()
-	st, err := OpenPostgres(t.Context(), pgtest.Get(t).Schema(t), keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st, keys := openTestPostgres(t)
 	g := Generation{Authentications: 600, Days: 60, Merchants: 5, Seed: 3}
 	if err := Generate(t.Context(), st, keys, g, planned, func(int) {}); err != nil {
 		t.Fatal(err)

@@ -154,7 +154,7 @@ type coarseSearch struct {
 	keys  []int64
 	limit int
 	found []recordValues
-	read  int // how many records were read
+	read  int // read is how many records were read from the table.
 }
 
 // searchCoarse returns the records of a query that has keys.
@@ -163,9 +163,10 @@ func (db *database) searchCoarse(ctx context.Context, q Query, limit int) ([]rec
 	if err != nil {
 		return nil, err
 	}
-	defer tx.Rollback() // it has written nothing
+	defer tx.Rollback() // a transaction that only reads has nothing to commit
 	s := coarseSearch{db: db, tx: tx, query: q, keys: q.coarseKeys(), limit: limit}
-	return s.found, s.run(ctx)
+	err = s.run(ctx)
+	return s.found, err
 }
 
 // run finds the records.

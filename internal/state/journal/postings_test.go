@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 )
 
 // fits reports whether a record is one that a query by coarse fields and by time asks for.
@@ -64,34 +62,12 @@ func randomQuery(random *rand.Rand, r *Record) Query {
 	return q
 }
 
-// postingStores calls do with a journal of each kind.
-func postingStores(t *testing.T, do func(t *testing.T, st Store, keys *Keys)) {
-	t.Helper()
-	for name, open := range map[string]func(t *testing.T, keys *Keys) (Store, error){
-		"sqlite": func(t *testing.T, keys *Keys) (Store, error) { return OpenFiles(t.TempDir(), keys) },
-		"postgres": func(t *testing.T, keys *Keys) (Store, error) {
-			return OpenPostgres(t.Context(), pgtest.Get(t).Schema(t), keys)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			keys := NewKeys()
-			st, err := open(t, keys)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer st.Close()
-			do(t, st, keys)
-		})
-	}
-}
-
 // TestJ5SearchesFindWhatAScanFinds: of some hundred random searches each returns what a look at all records
 // finds, in the same order and page by page: while all hours are new, after they were counted, and after
 // some records have changed.
 func TestJ5SearchesFindWhatAScanFinds(t *testing.T) {
 	t.Parallel()
-	postingStores(t, func(t *testing.T, st Store, keys *Keys) {
+	EachStore(t, func(t *testing.T, st Store, keys *Keys) {
 		g := Generation{Authentications: 1000, Days: 20, Merchants: 6, Seed: 5}
 		if err := Generate(t.Context(), st, keys, g, planned, func(int) {}); err != nil {
 			t.Fatal(err)
@@ -160,12 +136,7 @@ func TestA2PostingsThatWereChangedAreNotTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			keys := NewKeys()
-			st, err := OpenFiles(t.TempDir(), keys)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer st.Close()
+			st, keys := openTestFiles(t)
 			var all []Entry
 			g := Generation{Authentications: 400, Days: 20, Merchants: 3, Seed: 5}
 			random := newRandom(g)
@@ -202,12 +173,7 @@ func TestA2PostingsThatWereChangedAreNotTold(t *testing.T) {
 // hours that there are.
 func TestJ5SearchReadsFewHoursOfPostings(t *testing.T) {
 	t.Parallel()
-	keys := NewKeys()
-	st, err := OpenPostgres(t.Context(), pgtest.Get(t).Schema(t), keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st, keys := openTestPostgres(t)
 	const hours = 3 * hoursAtOnce
 	var all []Entry
 	g := Generation{Authentications: hours, Days: 20, Merchants: 1, Seed: 5}

@@ -295,10 +295,6 @@ func (db *database) readEntries(ctx context.Context, id string, begin, end int64
 
 // entriesAt returns the entries at places of a frame, with what stands beside them.
 func (db *database) entriesAt(ctx context.Context, f *frame, places []place) (all []Entry, err error) {
-	items, err := db.openItems(ctx, f)
-	if err != nil {
-		return nil, err
-	}
 	messages, err := db.openTexts(ctx, f, "journal_messages", f.messages)
 	if err != nil {
 		return nil, err
@@ -307,19 +303,16 @@ func (db *database) entriesAt(ctx context.Context, f *frame, places []place) (al
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range places {
-		item, err := itemAt(items, p)
-		if err != nil {
-			return nil, err
-		}
-		if item == nil {
-			continue
-		}
+	_, err = db.eachItem(ctx, f, places, func(item *frameItem, p place) error {
 		e, err := item.entry()
 		if err := errors.Join(err, showMessages(e.Steps, messages[p.at]), showPersonal(e.Steps, personal[p.at])); err != nil {
-			return nil, err
+			return err
 		}
 		all = append(all, e)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return all, nil
 }

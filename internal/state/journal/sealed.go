@@ -297,17 +297,8 @@ func (db *database) readNewestOf(ctx context.Context, args []any) (map[string]ne
 		return nil, err
 	}
 	return newest, db.eachFrameOf(ctx, db, frameEntries, places, func(f *frame, places []place) error {
-		items, err := db.openItems(ctx, f)
-		for _, p := range places {
-			var item *frameItem
-			if err == nil {
-				item, err = itemAt(items, p)
-			}
-			if err == nil && item != nil {
-				err = n.add(item)
-			}
-		}
-		if errors.Is(err, errSealed) { // the record is told as one that was changed
+		_, err := db.eachItem(ctx, f, places, func(item *frameItem, _ place) error { return n.add(item) })
+		if errors.Is(err, errSealed) { // the caller reports the record as changed
 			err = nil
 		}
 		return err

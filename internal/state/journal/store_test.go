@@ -31,31 +31,14 @@ var day = time.Date(2026, 3, 30, 12, 0, 0, 0, time.UTC)
 
 // eachStore runs a test with both kinds of store.
 func eachStore(t *testing.T, test func(t *testing.T, st journal.Store, keys *journal.Keys)) {
-	sqliteAlone(t, test)
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		keys := journal.NewKeys()
-		st, err := journal.OpenPostgres(t.Context(), pgtest.Get(t).Schema(t), keys)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = st.Close() })
-		test(t, st, keys)
-	})
+	t.Helper()
+	journal.EachStore(t, test)
 }
 
 // sqliteAlone runs a test with files alone.
 func sqliteAlone(t *testing.T, test func(t *testing.T, st journal.Store, keys *journal.Keys)) {
-	t.Run("sqlite", func(t *testing.T) {
-		t.Parallel()
-		keys := journal.NewKeys()
-		st, err := journal.OpenFiles(t.TempDir(), keys)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = st.Close() })
-		test(t, st, keys)
-	})
+	t.Helper()
+	journal.OnFiles(t, test)
 }
 
 // entry returns the nth entry of a test.
