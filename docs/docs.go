@@ -1,5 +1,5 @@
 // Package docs has the pages of the documentation, and the order in which a reader finds them. Use [Files] for their
-// text in Markdown, and [Doors] for the order.
+// text in Markdown, and [Areas] for the order.
 package docs
 
 import "embed"
@@ -9,8 +9,8 @@ import "embed"
 //go:embed *.md */*.md openapi.yaml
 var Files embed.FS
 
-// A Door is where a reader with one kind of task enters.
-type Door struct {
+// An Area has the pages for readers with one kind of task.
+type Area struct {
 	Title, About string
 	Sections     []Section
 }
@@ -18,12 +18,12 @@ type Door struct {
 // A Section is a group of pages that are read together.
 type Section struct {
 	Title string
-	Pages []string // paths in [Files]
+	Pages []string // Pages are paths in [Files].
 }
 
-// Doors returns the doors. Each page is behind one of them.
-func Doors() []Door {
-	return []Door{
+// Areas returns the areas. Each page is in one of them.
+func Areas() []Area {
+	return []Area{
 		{
 			Title: "Take payments", About: "A shop with a web page: one call from your server, one from your page.",
 			Sections: []Section{

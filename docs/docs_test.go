@@ -8,13 +8,13 @@ import (
 	"github.com/openthreeds/threeds/docs"
 )
 
-// TestEachPageIsBehindOneDoor: a reader finds each page in the navigation, once, and each entry there is a page.
-func TestEachPageIsBehindOneDoor(t *testing.T) {
-	doors := map[string]int{}
-	for _, door := range docs.Doors() {
-		for _, section := range door.Sections {
+// TestEachPageIsInOneArea: a reader finds each page in the navigation, once, and each entry there is a page.
+func TestEachPageIsInOneArea(t *testing.T) {
+	areas := map[string]int{}
+	for _, area := range docs.Areas() {
+		for _, section := range area.Sections {
 			for _, page := range section.Pages {
-				doors[page]++
+				areas[page]++
 			}
 		}
 	}
@@ -24,16 +24,16 @@ func TestEachPageIsBehindOneDoor(t *testing.T) {
 			return err
 		}
 		pages++
-		if doors[name] != 1 {
-			t.Errorf("docs/%s is behind %d doors: name it once in docs.Doors", name, doors[name])
+		if areas[name] != 1 {
+			t.Errorf("docs/%s is in %d areas: name it once in docs.Areas", name, areas[name])
 		}
-		delete(doors, name)
+		delete(areas, name)
 		return err
 	})
 	if err != nil || pages < 50 {
 		t.Errorf("%d pages, %v", pages, err)
 	}
-	for name := range doors {
-		t.Errorf("docs.Doors names docs/%s, which is not there", name)
+	for name := range areas {
+		t.Errorf("docs.Areas names docs/%s, which is not there", name)
 	}
 }

@@ -65,9 +65,9 @@ func newFile(mediaType string, make func() ([]byte, error)) *file {
 
 // A page is one page of Markdown.
 type page struct {
-	name    string // of the Markdown below docs/
-	path    string // of the page
-	door    *docs.Door
+	name    string // name is the path of the Markdown below docs/.
+	path    string // path is where the page is below [Path].
+	area    *docs.Area
 	source  []byte
 	content func() (*content, error)
 }
@@ -75,10 +75,10 @@ type page struct {
 // New returns the site of the pages that this program has.
 func New() (*Site, error) {
 	s := &Site{byName: map[string]*page{}, files: map[string]*file{}}
-	for _, door := range docs.Doors() {
-		for _, section := range door.Sections {
+	for _, area := range docs.Areas() {
+		for _, section := range area.Sections {
 			for _, name := range section.Pages {
-				if err := s.addPage(&door, name); err != nil {
+				if err := s.addPage(&area, name); err != nil {
 					return nil, err
 				}
 			}
@@ -117,12 +117,12 @@ func (s *Site) add(path, mediaType string, make func() ([]byte, error)) {
 }
 
 // addPage adds a page and its Markdown.
-func (s *Site) addPage(door *docs.Door, name string) error {
+func (s *Site) addPage(area *docs.Area, name string) error {
 	source, err := docs.Files.ReadFile(name)
 	if err != nil {
 		return err
 	}
-	p := &page{name: name, path: pathOf(name, ".html"), door: door, source: source}
+	p := &page{name: name, path: pathOf(name, ".html"), area: area, source: source}
 	p.content = sync.OnceValues(func() (*content, error) { return read(source, s.linkFrom(name, ".html")) })
 	s.pages = append(s.pages, p)
 	s.byName[name] = p
@@ -236,15 +236,15 @@ type frame struct {
 	Root, Policy string // the way to the folder of the site, and what a page may load
 	Title, About string
 	Markdown     string // the name of the page in Markdown
-	Door         string // the title of the door; "" for pages in front of them
+	Area         string // Area is the title of the area; "" for pages that are in no area.
 	Headings     []heading
 	Body         template.HTML
-	Doors        []doorLinks
+	Areas        []areaLinks
 	Before, Next *link // the pages before and behind this one
 }
 
-// A doorLinks is a door with the links of its pages.
-type doorLinks struct {
+// An areaLinks is an area with the links of its pages.
+type areaLinks struct {
 	Title, About, To string
 	IsCurrent        bool
 	Sections         []sectionLinks
@@ -270,15 +270,15 @@ func (p *page) link() (*link, error) {
 	return &link{To: p.path, Title: c.title, About: c.about}, nil
 }
 
-// frame returns the frame of the pages in front of the doors.
+// frame returns the frame of the pages that are in no area.
 func (s *Site) frame() (*frame, error) { return s.newFrame(nil) }
 
-// newFrame returns the navigation as it is on a page; nil for those in front of the doors.
+// newFrame returns the frame of a page with its navigation. On is nil for pages that are in no area.
 func (s *Site) newFrame(on *page) (*frame, error) {
 	f := &frame{Policy: policy, Title: "Documentation", Markdown: "index.md"}
-	for _, door := range docs.Doors() {
-		links := doorLinks{Title: door.Title, About: door.About, IsCurrent: on != nil && on.door.Title == door.Title}
-		for _, section := range door.Sections {
+	for _, area := range docs.Areas() {
+		links := areaLinks{Title: area.Title, About: area.About, IsCurrent: on != nil && on.area.Title == area.Title}
+		for _, section := range area.Sections {
 			group := sectionLinks{Title: section.Title}
 			for _, name := range section.Pages {
 				to, err := s.byName[name].link()
@@ -291,7 +291,7 @@ func (s *Site) newFrame(on *page) (*frame, error) {
 			links.Sections = append(links.Sections, group)
 		}
 		links.To = links.Sections[0].Links[0].To
-		f.Doors = append(f.Doors, links)
+		f.Areas = append(f.Areas, links)
 	}
 	return f, nil
 }
@@ -309,18 +309,18 @@ func (s *Site) pageFrame(p *page) (*frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.Title, f.About, f.Body, f.Door = c.title, c.about, c.body, p.door.Title
+	f.Title, f.About, f.Body, f.Area = c.title, c.about, c.body, p.area.Title
 	f.Markdown = path.Base(pathOf(p.name, ".md"))
 	if len(c.headings) <= maxHeadings {
 		f.Headings = c.headings
 	}
 	at := slices.Index(s.pages, p)
-	if at > 0 && s.pages[at-1].door == p.door {
+	if at > 0 && s.pages[at-1].area == p.area {
 		if f.Before, err = s.pages[at-1].link(); err != nil {
 			return nil, err
 		}
 	}
-	if at+1 < len(s.pages) && s.pages[at+1].door == p.door {
+	if at+1 < len(s.pages) && s.pages[at+1].area == p.area {
 		f.Next, err = s.pages[at+1].link()
 	}
 	return f, err
@@ -335,9 +335,9 @@ func (s *Site) llms(folder string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString("# threeds\n\n> An open EMV 3-D Secure server: EMV 3DS 2.1.0, 2.2.0 and 2.3.1, with a sandbox of " +
 		"directory servers and issuers.\n\n- [OpenAPI](" + folder + "openapi.json): the API in JSON\n")
-	for _, door := range f.Doors {
-		b.WriteString("\n## " + door.Title + "\n\n" + door.About + "\n\n")
-		for _, section := range door.Sections {
+	for _, area := range f.Areas {
+		b.WriteString("\n## " + area.Title + "\n\n" + area.About + "\n\n")
+		for _, section := range area.Sections {
 			for _, to := range section.Links {
 				b.WriteString("- [" + to.Title + "](" + folder + strings.TrimSuffix(to.To, ".html") + ".md): " + to.About + "\n")
 			}

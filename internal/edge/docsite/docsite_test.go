@@ -235,8 +235,8 @@ func TestTheDescriptionOfTheAPIIsThereAsJSON(t *testing.T) {
 // TestTheListForProgramsNamesEachPage: llms.txt has each page once, with its title and what it is about.
 func TestTheListForProgramsNamesEachPage(t *testing.T) {
 	list := get(newSite(t), "/llms.txt").Body.String()
-	for _, door := range docs.Doors() {
-		for _, section := range door.Sections {
+	for _, area := range docs.Areas() {
+		for _, section := range area.Sections {
 			for _, name := range section.Pages {
 				to := regexp.MustCompile(`(?m)^- \[[^\]\n]+\]\(docs/` + strings.TrimSuffix(strings.ReplaceAll(name, "README", "index"), "md") + `md\): \S`)
 				if n := len(to.FindAllString(list, -1)); n != 1 {

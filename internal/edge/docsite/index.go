@@ -10,9 +10,9 @@ import (
 
 // An entry is what the search can find: a part of a page below a heading, or a row of a table.
 type entry struct {
-	anchor  string // "" is the top of the page
-	title   string // the heading, or the first cell
-	heading string // of a row: the heading above it
+	anchor  string // anchor is where the entry is on its page; "" is the top.
+	title   string // title is the heading, or the first cell of a row.
+	heading string // heading is the heading above a row; "" for an entry that is a heading itself.
 	text    string
 }
 
@@ -21,11 +21,11 @@ type indexer struct {
 	source  []byte
 	ids     anchors
 	entries []entry
-	part    int // the index of the part that is read
+	part    int // part is the index of the entry that text is added to.
 }
 
-// begin begins a part.
-func (x *indexer) begin(anchor, title string) {
+// startPart adds an entry for a heading, to which the text below it goes.
+func (x *indexer) startPart(anchor, title string) {
 	x.part = len(x.entries)
 	x.entries = append(x.entries, entry{anchor: anchor, title: title})
 }
@@ -78,7 +78,7 @@ const maxUnbroken = 10
 // maxEntryText is how much text of an entry is searched, in bytes.
 const maxEntryText = 2000
 
-// index returns the script with all entries: pages with address, title and door, and entries with the index of
+// index returns the script with all entries: pages with address, title and area, and entries with the index of
 // their page, anchor, title, heading and text.
 func (s *Site) index() ([]byte, error) {
 	var all struct {
@@ -90,7 +90,7 @@ func (s *Site) index() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		all.Pages = append(all.Pages, [3]string{p.path, c.title, p.door.Title})
+		all.Pages = append(all.Pages, [3]string{p.path, c.title, p.area.Title})
 		last := map[entry]int{} // what versions have in common is found in the newest, which is the last
 		for j, e := range c.entries {
 			last[entry{title: e.title, text: e.text}] = j

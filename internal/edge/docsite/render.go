@@ -66,7 +66,7 @@ func (c *content) prepare(doc ast.Node, source []byte, target func(string) strin
 			case 2:
 				c.headings = append(c.headings, heading{anchor, words})
 			}
-			x.begin(anchor, words)
+			x.startPart(anchor, words)
 		case *ast.Paragraph:
 			words := plain(n, source)
 			if c.about == "" {

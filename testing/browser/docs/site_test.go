@@ -169,6 +169,23 @@ func TestPagesFitEveryScreen(t *testing.T) {
 	}
 }
 
+// TestAreasOfTheFrontPageFitTheWidth: on a phone the areas stand below each other in one column, and on a wide screen
+// next to each other in four.
+func TestAreasOfTheFrontPageFitTheWidth(t *testing.T) {
+	base, _ := startSite(t)
+	tab := browsertest.NewBrowser(t)
+	for width, want := range map[int64]int{320: 1, 375: 1, 1280: 4} {
+		for _, page := range []string{"index.html", "search.html"} {
+			must(t, chromedp.Do(tab, browsertest.View(width, 900, "light"), chromedp.Navigate(base+page)))
+			columns, err := chromedp.Run(tab, chromedp.Evaluate[int](
+				`new Set([...document.querySelectorAll(".areas > section")].map(e => e.getBoundingClientRect().left)).size`))
+			if err != nil || columns != want {
+				t.Errorf("%s at %d px has the areas in %d columns, want %d, %v", page, width, columns, want, err)
+			}
+		}
+	}
+}
+
 // TestExportedSiteWorksFromADisk: pages of an export that are opened as files have their style, their links lead to
 // other files, and the search finds.
 func TestExportedSiteWorksFromADisk(t *testing.T) {
@@ -179,7 +196,7 @@ func TestExportedSiteWorksFromADisk(t *testing.T) {
 	tab := browsertest.NewBrowser(t)
 	must(t, chromedp.Do(tab, chromedp.Navigate("file://"+dir+"/index.html")))
 	steps := []struct{ do, until string }{
-		{`document.querySelector('.door').click()`, `location.pathname.endsWith("/quickstart.html")`},
+		{`document.querySelector('.area').click()`, `location.pathname.endsWith("/quickstart.html")`},
 		{`document.querySelector('.sidebar a[href="test-cards.html"]').click()`, `location.pathname.endsWith("/test-cards.html")`},
 		{`document.querySelector('.find input').value = "ECI 06"; document.querySelector('.find').requestSubmit()`,
 			`location.pathname.endsWith("/search.html") && document.querySelectorAll("#hits > li").length > 3`},
@@ -240,7 +257,8 @@ func TestReadersWithAKeyboardReachAll(t *testing.T) {
 	browsertest.TabTo(t, tab, `e.matches(".menu a[aria-current]")`)
 }
 
-// TestAxeFindsNothingInTheDocumentation: the pages in front of the doors, and one of each kind behind them.
+// TestAxeFindsNothingInTheDocumentation: axe finds nothing on the pages that are in no area, and on one page of each
+// kind.
 func TestAxeFindsNothingInTheDocumentation(t *testing.T) {
 	axe := browsertest.NewAxe(t)
 	base, _ := startSite(t)
