@@ -91,6 +91,7 @@ type Options struct {
 	// PerKey is how many requests per second each API key may make. 0 means 500.
 	PerKey float64
 	// DirectoryTimeout is how long the server and the directory servers wait for each other. 0 means [DirectoryTimeout].
+	// Half of it may go by until a connection is made.
 	DirectoryTimeout time.Duration
 }
 
@@ -251,10 +252,10 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 		cfg.Browser, cfg.BrowserURL = o.Browser, "http://"+o.Browser.Addr().String()
 	}
 	for i, d := range p.Sandbox.Directories() {
-		p.addDirectory(cfg, i, d)
+		p.addDirectory(cfg, i, d, patience/2)
 	}
 	for _, d := range p.Sandbox.V1Directories() {
-		addV1Directory(cfg, d)
+		addV1Directory(cfg, d, patience/2)
 	}
 	return cfg
 }
@@ -273,14 +274,15 @@ func hookNetworks(api net.Listener) []netip.Prefix {
 }
 
 // addDirectory adds a directory server of the sandbox to a configuration.
-func (p *Playground) addDirectory(cfg *server.Config, i int, d sandbox.Directory) {
+func (p *Playground) addDirectory(cfg *server.Config, i int, d sandbox.Directory, dial time.Duration) {
 	versions := message.Versions()
 	operator := fmt.Sprintf("1000%04d", i)
 	cfg.Peers = append(cfg.Peers, directory.Peer{
 		Scheme: d.Scheme, AReqURL: d.URL, PReqURL: d.URL, OperatorID: operator,
 		RefNumber: referenceNumber, Versions: versions, Lab: true,
-		AlwaysTry: true, // silence is what some of its cards are for
-		TLS:       &tls.Config{RootCAs: d.ServerCA, Certificates: []tls.Certificate{d.ClientCert}},
+		AlwaysTry:   true, // silence is what some of its cards are for
+		DialTimeout: dial,
+		TLS:         &tls.Config{RootCAs: d.ServerCA, Certificates: []tls.Certificate{d.ClientCert}},
 	})
 	cfg.Directories = append(cfg.Directories, check.Directory{
 		Scheme: d.Scheme, Versions: versions, OperatorID: operator, Informational: true, Lab: true,
@@ -293,9 +295,9 @@ func (p *Playground) addDirectory(cfg *server.Config, i int, d sandbox.Directory
 
 // addV1Directory adds a directory server of 3-D Secure 1.0.2. The keys of its issuers are
 // made when they first sign, so the roots are asked for with each signature.
-func addV1Directory(cfg *server.Config, d sandbox.V1Directory) {
+func addV1Directory(cfg *server.Config, d sandbox.V1Directory, dial time.Duration) {
 	cfg.V1Peers = append(cfg.V1Peers, directory.V1Peer{
-		Scheme: d.Scheme, URL: d.URL, AlwaysTry: true,
+		Scheme: d.Scheme, URL: d.URL, AlwaysTry: true, DialTimeout: dial,
 		TLS: &tls.Config{RootCAs: d.ServerCA, Certificates: []tls.Certificate{d.ClientCert}},
 	})
 	cfg.V1Directories = append(cfg.V1Directories,

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/run/server"
@@ -35,18 +36,21 @@ func TestServerConfig(t *testing.T) {
 	p := &Playground{Sandbox: &sandbox.Sandbox{Log: slog.New(slog.DiscardHandler)}}
 	must(t, p.Sandbox.Start())
 	defer p.Sandbox.Close()
-	cfg := p.serverConfig(Options{}, nil, nil)
+	cfg := p.serverConfig(Options{DirectoryTimeout: time.Minute}, nil, nil)
 	for i, d := range p.Sandbox.Directories() {
 		peer, engine, client := cfg.Peers[i], cfg.Directories[i], cfg.Clients[i]
 		if !peer.AlwaysTry || !peer.Lab || !engine.Lab || !engine.Informational || peer.OperatorID == "" || engine.OperatorID != peer.OperatorID {
 			t.Errorf("%s: %+v, %+v", d.Scheme, peer, engine)
+		}
+		if cfg.Timeouts.Authentication != time.Minute || peer.DialTimeout != 30*time.Second {
+			t.Errorf("%s: waits %v, connects for %v; want 1m0s and 30s", d.Scheme, cfg.Timeouts.Authentication, peer.DialTimeout)
 		}
 		if client.Scheme != d.Scheme || !slices.Equal(client.Names, []string{d.ClientName}) || client.CA == nil || client.CA.Equal(x509.NewCertPool()) {
 			t.Errorf("%s: who may send results: %+v", d.Scheme, client)
 		}
 	}
 	for i, d := range p.Sandbox.V1Directories() {
-		if peer := cfg.V1Peers[i]; !peer.AlwaysTry || peer.Scheme != d.Scheme {
+		if peer := cfg.V1Peers[i]; !peer.AlwaysTry || peer.Scheme != d.Scheme || peer.DialTimeout != 30*time.Second {
 			t.Errorf("%s of 1.0.2: %+v", d.Scheme, peer)
 		}
 	}
