@@ -30,6 +30,7 @@ func Areas() []Area {
 				{"Begin", []string{"quickstart.md", "browser.md", "authentications.md", "test-cards.md", "testing.md"}},
 				{"Use the result", []string{"authorisation.md", "webhooks.md", "errors.md", "idempotency.md"}},
 				{"What schemes ask for", []string{"schemes.md"}},
+				{"Look it up", []string{"error-finder.md", "glossary.md"}},
 			},
 		},
 		{
@@ -49,6 +50,7 @@ func Areas() []Area {
 					"operating/kubernetes.md", "operating/network.md", "operating/upgrades.md",
 					"operating/releases.md",
 				}},
+				{"Go live", []string{"going-live.md", "operating/pci.md", "operating/outsourcing.md"}},
 				{"When something is wrong", []string{
 					"operating/troubleshooting.md", "operating/alerts.md", "operating/alerts-state.md", "operating/logs.md",
 					"operating/metrics.md", "operating/overload.md",
@@ -59,7 +61,7 @@ func Areas() []Area {
 				}},
 				{"People and keys", []string{
 					"operating/operators.md", "operating/admin.md", "operating/keys.md", "operating/merchants.md",
-					"operating/billing.md",
+					"operating/scheme-rules.md", "operating/billing.md",
 				}},
 				{"Data", []string{
 					"operating/database.md", "postgres.md", "operating/patroni.md", "operating/backup.md",

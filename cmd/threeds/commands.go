@@ -45,7 +45,7 @@ func commands() []cmdline.Command {
 			Name: "backup", Run: runBackup,
 			Takes: `[--journal] [--config FILE] FILE`,
 			Does: `write API keys, revoked keys, merchants, operators, the audit trail and card ranges into a new file
-			(- is standard output), which fits both kinds of store; with --journal the journal, too`,
+			(- is standard output); it fits both kinds of store, and with --journal has the journal, too`,
 		},
 		{
 			Name: "restore", Run: runRestore,
@@ -57,9 +57,10 @@ func commands() []cmdline.Command {
 		{
 			Name: "check", Run: runCheck,
 			Takes: `[--scheme SCHEME] [--json] FILE`,
-			Does: `read a message (- is standard input), show it masked, say all that is wrong with it, and what a card
-			scheme asks for beside the protocol, or means by a code of its own; FILE may also be a body for
-			/auth, a log line, a creq or cres, a form, or a PARes; exit status 2 means that it is none of these`,
+			Does: `read a message (- is standard input), show it masked, and say all that is wrong with it; with
+			--scheme also what the scheme asks for beyond the protocol, or means by a code of its own; FILE may
+			also be a body for /auth, a log line, a creq or cres, a form, or a PARes; exit status 2 means that it
+			is none of these`,
 		},
 		{
 			Name: "explain", Run: runExplain,

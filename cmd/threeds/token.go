@@ -30,7 +30,7 @@ var tokenCommands = []cmdline.Command{
 	{
 		Name: "revoke", Run: tokenRevoke,
 		Takes: `NAME [--config FILE]`,
-		Does:  `end a token at once, on every node`,
+		Does:  `end a token immediately, on every node`,
 	},
 }
 

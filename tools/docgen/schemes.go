@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -34,7 +36,8 @@ func schemePage(root string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return between(page, schemesStart, schemesEnd, changes+schemeTables(scheme.Profiles())+sourceTable(scheme.Profiles()))
+	profiles := scheme.Profiles()
+	return between(page, schemesStart, schemesEnd, glance(profiles)+changes+schemeTables(profiles)+sourceTable(profiles))
 }
 
 // writeReleased writes the statements of a release, from which the page tells what changes after it.
@@ -96,6 +99,56 @@ func schemeChanges(released string, profiles []scheme.Profile) (string, error) {
 		return text + "Nothing.\n\n", nil
 	}
 	return text + "| Scheme | | Line |\n| --- | --- | --- |\n" + strings.Join(rows, "\n") + "\n\n", nil
+}
+
+// glance has a row per scheme with the elements that it asks for, and names the schemes that no public source asks
+// anything of.
+func glance(profiles []scheme.Profile) string {
+	const head = "| Scheme | Required in an AReq | Advised | Versions that have ended |"
+	text := "## At a glance\n\nThe sections below have the source of each entry, and what happens without the element.\n\n" +
+		head + "\n" + divider(head)
+	var silent []string
+	for _, p := range profiles {
+		if !scheme.IsName(p.Scheme) {
+			continue // the rules of all schemes
+		}
+		asked := map[scheme.Kind][]string{}
+		for _, f := range p.Facts {
+			asked[f.Kind] = append(asked[f.Kind], inShort(f))
+		}
+		link := "[" + p.Name + "](#" + anchor(p.Name) + ")"
+		if len(asked[scheme.Require])+len(asked[scheme.Advise])+len(asked[scheme.Ended]) == 0 {
+			silent = append(silent, link)
+			continue
+		}
+		cell := func(k scheme.Kind) string { return cmp.Or(strings.Join(asked[k], "; "), "none known") }
+		text += fmt.Sprintf("| %s | %s | %s | %s |\n", link, cell(scheme.Require), cell(scheme.Advise), cell(scheme.Ended))
+	}
+	return text + "\nNo public source asks more than the protocol of requests for " + strings.Join(silent, ", ") + ".\n\n"
+}
+
+// inShort is what a fact asks for, where and from when on, without its source.
+func inShort(f scheme.Fact) string {
+	text := elements(f)
+	if f.Kind == scheme.Ended {
+		text = strings.Join(f.In, ", ")
+	} else if len(f.In) > 0 {
+		text += " in " + strings.Join(f.In, ", ")
+	}
+	if when := period(f); when != "" {
+		text += " " + when
+	}
+	if f.Certainty != scheme.Sure {
+		text += " (" + strings.ReplaceAll(string(f.Certainty), "-", " ") + ")"
+	}
+	return text
+}
+
+var notInAnchor = regexp.MustCompile(`[^a-z0-9 _-]`)
+
+// anchor is the anchor of a heading.
+func anchor(heading string) string {
+	return strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
 }
 
 // ruleWording says what a fact about an AReq asks for.

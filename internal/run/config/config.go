@@ -68,25 +68,25 @@ type Config struct {
 	Limits struct {
 		// Requests per API key; beyond it 429.
 		PerKey Rate `yaml:"per_key"`
-		// Requests in work at once on the API; beyond it 503. The last tenth of them is kept for /postauth and /check, the
-		// one before also for /auth. A body takes one for each 16 KiB, at most half of them. With a memory limit (GOMEMLIMIT)
-		// at most what fits into half of it.
+		// Concurrent requests on the API; beyond it 503. The last tenth of them is kept for /postauth and /check, the one
+		// before also for /auth. A body takes one for each 16 KiB, at most half of them. With a memory limit (GOMEMLIMIT) at
+		// most what fits into half of it.
 		InFlight int `yaml:"in_flight"`
-		// Connections of the API, and of the results listener, at once. Beyond it, the connection is closed that has
-		// been silent longest. The limit is lower if the process may open only few files. See
+		// Concurrent connections of the API, and of the results listener. Beyond it, the server closes the connection
+		// that has been silent longest. The limit is lower if the process may open only few files. See
 		// [operating](operating/overload.md).
 		Connections int `yaml:"connections"`
 		// How long work may wait for a processor, and ten times that for the store. If the wait would be longer,
 		// requests are refused with 503, those that begin an authentication first. See
 		// [operating](operating/overload.md).
 		Wait time.Duration `yaml:"wait"`
-		// AReqs on their way to one directory at once; beyond it 405 immediately instead of after a wait.
+		// AReqs that may be on their way to one directory; beyond it 405 immediately instead of after a wait.
 		PerDirectory int `yaml:"per_directory"`
-		// AReqs of one merchant on their way to one directory at once; beyond it 429, and the id is not used up. By default
-		// half of per_directory.
+		// AReqs of one merchant that may be on their way to one directory; beyond it 429, and the id is not used up. By
+		// default half of per_directory.
 		PerMerchant int `yaml:"per_merchant"`
-		// Whether requests to a directory that could not be reached for a while are refused immediately, all but one in two
-		// seconds, until a connection to it is made again. See
+		// Whether requests to a directory that cannot be reached are refused immediately, all but one in two seconds. It
+		// begins after a while, and ends when a connection is made again. See
 		// [operating](operating/directories.md#a-directory-that-is-gone).
 		Breaker bool `yaml:"breaker"`
 		// Largest body of /auth, /authentications and /explain, and of a message on the results listener if it is more than
@@ -308,7 +308,7 @@ type Merchant struct {
 	// acquirerCountryCode when the caller sends none.
 	AcquirerCountry string `yaml:"acquirer_country"`
 	// What is done when a request lacks what its scheme asks for beyond the protocol: nothing, a record and a log line,
-	// or, where the public sources are sure, an Erro. See [schemes](schemes.md).
+	// or, where the public sources are sure, an Erro. See [scheme rules](operating/scheme-rules.md).
 	SchemeRules string `yaml:"scheme_rules"`
 	// Whether requests of 2.3.1 go to cards that can be used with 2.2.0 and not with 2.3.1. What 2.2.0 lacks goes into the
 	// Bridging message extension, if the card's range lists it. See [bridging](api.md#bridging).
@@ -404,7 +404,7 @@ type Directory struct {
 	// complete load of the card ranges. See [operating](operating/directories.md#urls-for-browsers).
 	Lab bool `yaml:"lab"`
 	// Rules of this directory for AReqs, in addition to the public rules of its scheme, for merchants with scheme_rules.
-	// See [schemes](schemes.md#rules-of-your-own).
+	// See [scheme rules](operating/scheme-rules.md#rules-of-your-own).
 	Rules RulesFile `yaml:"rules"`
 	// The mark of the scheme on pages of the console. Without one it has none.
 	Colour string `yaml:"colour"`
