@@ -27,6 +27,7 @@ func cardPage(root string) ([]byte, error) {
 		name, start, end string
 		tables           func(text []byte) (string, error)
 	}{
+		{"cards.txt", cardFinderStart, cardFinderEnd, cardFinder},
 		{"cards.txt", cardsStart, cardsEnd, cardTables},
 		{"merchants.txt", merchantsStart, merchantsEnd, merchantTable},
 		{"v1.txt", v1Start, v1End, v1Tables},

@@ -50,6 +50,9 @@ func generateFiles(root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	files["docs/authorisation.md"] = outcomes
+	if files[finderName], err = finderPage(root); err != nil {
+		return nil, err
+	}
 	return files, nil
 }
 

@@ -175,8 +175,28 @@ func noteRules(n ast.Node, note func(ast.Expr)) {
 	}
 }
 
-// TestD11ProblemsAreInTheDocs: docs/authentications.md has each type of a problem, and no other.
+// TestD11ProblemsAreInTheDocs: docs/authentications.md has each type of a problem, and no other. Each type that the
+// code answers with has a title.
 func TestD11ProblemsAreInTheDocs(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := 0
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`\bnewProblem\("([a-z-]+)"`).FindAllSubmatch(source, -1) {
+			if answers++; titles[string(m[1])] == "" {
+				t.Errorf("%s answers with the problem %s, which has no title", file, m[1])
+			}
+		}
+	}
+	if answers < 15 {
+		t.Errorf("%d answers with a problem, fewer than there must be", answers)
+	}
 	page, err := os.ReadFile("../../../docs/authentications.md")
 	if err != nil {
 		t.Fatal(err)

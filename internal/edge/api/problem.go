@@ -34,6 +34,7 @@ var titles = map[string]string{
 	"journal-off":            "There is no journal",
 	"in-progress":            "A request with this Idempotency-Key is in progress",
 	"idempotency-mismatch":   "The Idempotency-Key was used for another request",
+	"no-endpoint":            "There is no endpoint to deliver to",
 	"answer-unreadable":      "The kept answer cannot be read any more",
 	"rate-limited":           "The rate limit of the key is reached",
 	"overloaded":             "The server cannot serve this now",

@@ -89,9 +89,9 @@ func TestQuestionsFindTheirPage(t *testing.T) {
 	}
 }
 
-// TestNamesAndCodesFindWhereTheyAreExplained: each element of each message, each error code, each test card that the
-// pages print as a whole number, and each limit and time of the configuration, finds in the first three hits a page
-// that has a row or a heading of that name.
+// TestNamesAndCodesFindWhereTheyAreExplained: each element of each message, each error code, each type of a problem, each
+// rule of two words or more, each term of the glossary, each test card that the pages print as a whole number, and each
+// limit and time of the configuration, finds in the first three hits a page that has a row or a heading of that name.
 func TestNamesAndCodesFindWhereTheyAreExplained(t *testing.T) {
 	base, _ := startSite(t)
 	var names []string
@@ -107,6 +107,8 @@ func TestNamesAndCodesFindWhereTheyAreExplained(t *testing.T) {
 	for _, from := range []struct{ page, row string }{
 		{"reference/codes.md", "(?m)^\\| `([1-4]\\d\\d)` \\|"}, {"browser.md", "(?m)^\\| `([0-9 ]{16,})` \\|"},
 		{"configuration.md", "(?m)^\\| `((?:limits|timeouts)\\.[a-z_.]+)` \\|"},
+		{"error-finder.md", "(?m)^\\| `(urn:threeds:problem:[a-z-]+|[a-z]+-[a-z-]+)` \\|"},
+		{"glossary.md", "(?m)^\\| ([^|`]+?) \\| [^|]* \\| \\["},
 	} {
 		text, err := docs.Files.ReadFile(from.page)
 		must(t, err)

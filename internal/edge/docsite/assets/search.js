@@ -105,10 +105,10 @@
   const wholePage = 0.8, pageTitle = 1.2
 
   // What a heading counts beside a row of a table, and a title whose words are all in the question beside one with
-  // others. A title that is the question says in the reference what a name is. Pages about how the server is made are
-  // for few readers.
+  // others. A title that is the question says what a name is, in the reference and in the pages to look up words and
+  // errors. Pages about how the server is made are for few readers.
   const isHeading = 1.15, isAsked = 0.7, isDefinition = 2.2, isForFew = 0.7
-  const forFew = /^(?:design\/|goals|conformance)/
+  const forFew = /^(?:design\/|goals|conformance)/, definitions = /^(?:reference\/|glossary|error-finder)/
 
   const mostPages = 12, mostEntries = 4
 
@@ -125,7 +125,8 @@
       const all = byPage.get(page) ?? []
       const words = built.titlesOf[i]
       const asked = words.length && words.filter((word) => asksFor.has(word)).length / words.length
-      const isDefined = title.toLowerCase() === low && pages[page][0].startsWith("reference/")
+      const isTitle = title.toLowerCase() === low || asked === 1 && words.length === asksFor.size
+      const isDefined = isTitle && definitions.test(pages[page][0])
       all.push([points * (1 + isAsked * asked) * (isDefined ? isDefinition : heading ? 1 : isHeading), i])
       byPage.set(page, all)
     }
