@@ -145,7 +145,7 @@ func TestPagesFitEveryScreen(t *testing.T) {
 	if !browsertest.HasLongWalks() {
 		pages = []string{
 			"index.html", "search.html?q=ECI+06", "quickstart.html", "configuration.html", "operating/index.html", "reference/areq.html",
-			"reference/codes.html", "test-cards.html", "schemes.html",
+			"reference/codes.html", "test-cards.html", "schemes.html", "authorisation.html", "operating/pci.html", "error-finder.html",
 		}
 	}
 	for _, page := range pages {
