@@ -25,7 +25,7 @@ type proseRule struct {
 var proseRules = []proseRule{
 	{regexp.MustCompile(`(?i)\b(?:has|have|had) (?:the|its|their) \w+ (?:read|kept|checked|made|written|sent|changed|tested|asked)\b`),
 		"who acts is the subject: reads the range, keeps the id"},
-	{regexp.MustCompile(`(?i)\bas (?:\w+ ){1,3}(?:has|have) it\b|\bas (?:it is|they are) told\b|\btold of\b`), "as X says; reported; sent to"},
+	{regexp.MustCompile(`(?i)\bas (?:\w+ ){1,3}(?:has|have) (?:it|them)\b|\bas (?:it is|they are) told\b|\btold of\b`), "as X says; reported; sent to"},
 	{regexp.MustCompile(`(?i)\bbe (?:it|they)\b|\bof which\b|\bwhat of (?:it|them)\b`), "a second sentence"},
 	{regexp.MustCompile(`(?i)\b(?:nobody|whoever|has no place)\b`), "the party: the merchant, an operator, a caller; the thing"},
 	{regexp.MustCompile(`(?i)\bshall\b`), "must, will, should, or what a person does"},

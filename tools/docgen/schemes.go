@@ -16,6 +16,8 @@ import (
 const (
 	schemesStart = "<!-- schemes: generated from internal/protocol/scheme/profiles.txt -->\n"
 	schemesEnd   = "<!-- end of schemes -->\n"
+	glanceStart  = "<!-- glance: generated from internal/protocol/scheme/profiles.txt -->\n"
+	glanceEnd    = "<!-- end of glance -->\n"
 
 	// releasedFile has the statements of the last release, to tell what has changed since.
 	releasedFile = "internal/protocol/scheme/released.txt"
@@ -37,7 +39,10 @@ func schemePage(root string) ([]byte, error) {
 		return nil, err
 	}
 	profiles := scheme.Profiles()
-	return between(page, schemesStart, schemesEnd, glance(profiles)+changes+schemeTables(profiles)+sourceTable(profiles))
+	if page, err = between(page, glanceStart, glanceEnd, glance(profiles)); err != nil {
+		return nil, err
+	}
+	return between(page, schemesStart, schemesEnd, changes+schemeTables(profiles)+sourceTable(profiles))
 }
 
 // writeReleased writes the statements of a release, from which the page tells what changes after it.
@@ -105,8 +110,7 @@ func schemeChanges(released string, profiles []scheme.Profile) (string, error) {
 // anything of.
 func glance(profiles []scheme.Profile) string {
 	const head = "| Scheme | Required in an AReq | Advised | Versions that have ended |"
-	text := "## At a glance\n\nThe sections below have the source of each entry, and what happens without the element.\n\n" +
-		head + "\n" + divider(head)
+	text := head + "\n" + divider(head)
 	var silent []string
 	for _, p := range profiles {
 		if !scheme.IsName(p.Scheme) {
