@@ -52,7 +52,8 @@ func Areas() []Area {
 				}},
 				{"Go live", []string{"going-live.md", "operating/pci.md", "operating/outsourcing.md"}},
 				{"When something is wrong", []string{
-					"operating/troubleshooting.md", "operating/alerts.md", "operating/alerts-state.md", "operating/logs.md",
+					"operating/troubleshooting.md", "operating/alerts.md", "operating/alerts-state.md", "operating/objectives.md",
+					"operating/logs.md",
 					"operating/metrics.md", "operating/overload.md",
 				}},
 				{"Directories and cards", []string{

@@ -56,7 +56,7 @@ func (c *constant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	c.metrics.Observe("preauth", "visa", "ok", time.Since(start))
+	c.metrics.Observe("preauth", "visa", "ok", "", time.Since(start))
 	header := w.Header()
 	header["Cache-Control"], header["X-Content-Type-Options"], header["Content-Type"] = noStore, noSniff, jsonType
 	header["Content-Length"] = []string{strconv.Itoa(len(c.answer))}

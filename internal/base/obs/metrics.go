@@ -41,7 +41,7 @@ type Metrics struct {
 }
 
 // An operation is what Observe counts apart from others.
-type operation struct{ name, scheme, outcome string }
+type operation struct{ name, scheme, outcome, component string }
 
 // series are the metrics of one operation.
 type series struct {
@@ -53,8 +53,8 @@ type series struct {
 func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.operations = m.newCounter("threeds_operations_total",
-		"Requests by operation, scheme and outcome: a transStatus, an error code, ok, or in a word why it was refused.",
-		"operation", "scheme", "outcome")
+		"Requests by operation, scheme and outcome: a transStatus, an error code, ok, or in a word why it was refused; and by the component that found the error of an Erro: S, D, A or C.",
+		"operation", "scheme", "outcome", "component")
 	m.seconds = m.newHistogram("threeds_operation_seconds",
 		"How long operations took, the directory server's time included.",
 		[]float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, "operation")
@@ -119,15 +119,25 @@ func (m *Metrics) newHistogram(name, help string, buckets []float64, labels ...s
 	return v
 }
 
-// Observe counts one operation that an engine has served, and that is not counted with its request.
-func (m *Metrics) Observe(name, scheme, outcome string, took time.Duration) {
-	m.count(name, scheme, outcome, took, true)
+// Observe counts one operation that an engine has served, and that is not counted with its request. component is the
+// errorComponent of its Erro, "" if it has none.
+func (m *Metrics) Observe(name, scheme, outcome, component string, took time.Duration) {
+	m.count(operation{name, scheme, outcome, knownComponent(component)}, took, true)
+}
+
+// knownComponent returns an errorComponent of EMV 3DS: C is the SDK, S this server, D the directory server, A the ACS.
+// It returns "" for any other text, since other parties write it, and a label must have few values.
+func knownComponent(component string) string {
+	switch component {
+	case "C", "S", "D", "A":
+		return component
+	}
+	return ""
 }
 
 // count counts one request. Its time counts if an engine has served it: to refuse a
 // request takes no time that says anything of the others.
-func (m *Metrics) count(name, scheme, outcome string, took time.Duration, served bool) {
-	op := operation{name, scheme, outcome}
+func (m *Metrics) count(op operation, took time.Duration, served bool) {
 	s, ok := (*m.met.Load())[op]
 	if !ok {
 		s = m.meet(op)
@@ -139,12 +149,12 @@ func (m *Metrics) count(name, scheme, outcome string, took time.Duration, served
 }
 
 // meet finds the metrics of an operation that is observed for the first time, and keeps
-// them: to look up three labels for every request would be slow. There are few
+// them: to look up four labels for every request would be slow. There are few
 // operations, since outcomes are codes.
 func (m *Metrics) meet(op operation) series {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := series{m.operations.WithLabelValues(op.name, op.scheme, op.outcome), m.seconds.WithLabelValues(op.name)}
+	s := series{m.operations.WithLabelValues(op.name, op.scheme, op.outcome, op.component), m.seconds.WithLabelValues(op.name)}
 	met := maps.Clone(*m.met.Load())
 	met[op] = s
 	m.met.Store(&met)
@@ -182,7 +192,7 @@ func (m *Metrics) Known(scheme string) {
 	m.loaded.WithLabelValues(scheme)
 	m.held.WithLabelValues(scheme)
 	for _, outcome := range []string{"received", "01", "02"} {
-		m.operations.WithLabelValues("oreq", scheme, outcome)
+		m.operations.WithLabelValues("oreq", scheme, outcome, "")
 	}
 }
 

@@ -1,6 +1,8 @@
 package obs_test
 
 import (
+	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -17,9 +19,9 @@ func TestObserve(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 100 {
-				m.Observe("preauth", "visa", "ok", time.Millisecond)
-				m.Observe("preauth", "jcb", "305", time.Millisecond)
-				m.Observe("auth", "visa", "Y", time.Second)
+				m.Observe("preauth", "visa", "ok", "", time.Millisecond)
+				m.Observe("preauth", "jcb", "305", "S", time.Millisecond)
+				m.Observe("auth", "visa", "Y", "", time.Second)
 			}
 		})
 	}
@@ -27,15 +29,44 @@ func TestObserve(t *testing.T) {
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for _, want := range []string{
-		`threeds_operations_total{operation="preauth",outcome="ok",scheme="visa"} 800`,
-		`threeds_operations_total{operation="preauth",outcome="305",scheme="jcb"} 800`,
-		`threeds_operations_total{operation="auth",outcome="Y",scheme="visa"} 800`,
+		`threeds_operations_total{component="",operation="preauth",outcome="ok",scheme="visa"} 800`,
+		`threeds_operations_total{component="S",operation="preauth",outcome="305",scheme="jcb"} 800`,
+		`threeds_operations_total{component="",operation="auth",outcome="Y",scheme="visa"} 800`,
 		`threeds_operation_seconds_count{operation="preauth"} 1600`,
 		`threeds_operation_seconds_sum{operation="auth"} 800`,
 	} {
 		if !strings.Contains(w.Body.String(), want+"\n") {
 			t.Errorf("no line %s", want)
 		}
+	}
+}
+
+// TestOperationsHaveAClosedSetOfComponents: the label component is one of EMV 3DS, whatever another party writes.
+func TestOperationsHaveAClosedSetOfComponents(t *testing.T) {
+	t.Parallel()
+	m := obs.NewMetrics()
+	log := obs.NewRequestLog(slog.New(slog.DiscardHandler), m, time.Now)
+	for _, component := range []string{"D", "A", "S", "C", "d", "4000001234567890", ""} {
+		m.Observe("auth", "visa", "303", component, 0)
+		w, r, line := log.Begin(httptest.NewRecorder(), httptest.NewRequest("POST", "/auth", nil), "/auth")
+		obs.Note(r.Context(), "scheme", "jcb")
+		obs.Note(r.Context(), "outcome", "303")
+		obs.Note(r.Context(), "errorComponent", component)
+		w.WriteHeader(400)
+		log.End(line)
+	}
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for _, scheme := range []string{"visa", "jcb"} {
+		for component, n := range map[string]int{"D": 1, "A": 1, "S": 1, "C": 1, "": 3} {
+			want := fmt.Sprintf(`threeds_operations_total{component=%q,operation="auth",outcome="303",scheme=%q} %d`, component, scheme, n)
+			if !strings.Contains(w.Body.String(), want+"\n") {
+				t.Errorf("no line %s", want)
+			}
+		}
+	}
+	if n := strings.Count(w.Body.String(), "\nthreeds_operations_total{"); n != 10 {
+		t.Errorf("%d series, want 10", n)
 	}
 }
 
@@ -56,12 +87,12 @@ func TestMetrics(t *testing.T) {
 	wants("at the start", map[string]bool{
 		`threeds_config_reloads_total{result="applied"} 0`: true, `threeds_config_reloads_total{result="refused"} 0`: true,
 		`threeds_config_last_reload_successful 1`: true, `threeds_config_last_reload_success_timestamp_seconds 0`: false,
-		`threeds_operations_total{operation="oreq",outcome="01",scheme="visa"} 0`:       true,
-		`threeds_operations_total{operation="oreq",outcome="02",scheme="visa"} 0`:       true,
-		`threeds_operations_total{operation="oreq",outcome="received",scheme="visa"} 0`: true,
-		`threeds_card_ranges{scheme="visa"} 0`:                                          true,
-		`threeds_card_ranges_held{scheme="visa"} 0`:                                     true,
-		`threeds_card_ranges_loaded_timestamp_seconds{scheme="visa"} 0`:                 true,
+		`threeds_operations_total{component="",operation="oreq",outcome="01",scheme="visa"} 0`:       true,
+		`threeds_operations_total{component="",operation="oreq",outcome="02",scheme="visa"} 0`:       true,
+		`threeds_operations_total{component="",operation="oreq",outcome="received",scheme="visa"} 0`: true,
+		`threeds_card_ranges{scheme="visa"} 0`:                                                       true,
+		`threeds_card_ranges_held{scheme="visa"} 0`:                                                  true,
+		`threeds_card_ranges_loaded_timestamp_seconds{scheme="visa"} 0`:                              true,
 	})
 	at := time.UnixMilli(1_800_000_000_500)
 	m.Configured(at)
@@ -131,7 +162,7 @@ func BenchmarkObserve(b *testing.B) {
 	m := obs.NewMetrics()
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Observe("preauth", "visa", "ok", time.Millisecond)
+		m.Observe("preauth", "visa", "ok", "", time.Millisecond)
 	}
 }
 

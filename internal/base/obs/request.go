@@ -104,6 +104,8 @@ const (
 	memberID     = 2
 	memberScheme = 6
 	memberCode   = 16
+
+	memberComponent = 17
 )
 
 type requestKey struct{}
@@ -140,8 +142,10 @@ func (l *RequestLog) End(r *Request) {
 		l.Ended(r)
 	}
 	took := l.now().Sub(r.began)
-	l.metrics.count(cmp.Or(r.counted, strings.TrimPrefix(r.operation, "/")), r.values[memberScheme], r.outcomeWord(),
-		max(took-r.waited, 0), r.judged)
+	l.metrics.count(operation{
+		cmp.Or(r.counted, strings.TrimPrefix(r.operation, "/")), r.values[memberScheme], r.outcomeWord(),
+		knownComponent(r.values[memberComponent]),
+	}, max(took-r.waited, 0), r.judged)
 	if r.stranger && !l.refused.allow(r, l.now()) {
 		return
 	}

@@ -85,6 +85,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	got := h.Engine.Receive(context.WithoutCancel(r.Context()), schemes, body)
 	if got.Refused != nil {
 		line.SetError(got.Refused.Code.String(), check.Elements(*got.Refused), "")
+		obs.Note(r.Context(), "errorComponent", got.Refused.Component)
 	}
 	h.write(w, r, got)
 }

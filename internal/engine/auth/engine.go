@@ -58,8 +58,9 @@ const decoupledGrace = time.Hour + 30*time.Second
 // An Observer is called with what requests lack, and with the outcomes of AReqs that did not come from an /auth. Its
 // methods must not block.
 type Observer interface {
-	// Observe is called for each of these AReqs, with the outcome that an /auth would have noted. The name is "auth".
-	Observe(name, scheme, outcome string, took time.Duration)
+	// Observe is called for each of these AReqs, with the outcome that an /auth would have noted, and with the
+	// errorComponent of its Erro, "" if there is none. The name is "auth".
+	Observe(name, scheme, outcome, component string, took time.Duration)
 	// RulesChecked is called for each AReq that is checked against the rules of its scheme, with
 	// what does not agree with them. The findings are shared: read only.
 	RulesChecked(merchant, scheme string, findings []*scheme.Finding)

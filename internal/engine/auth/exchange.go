@@ -42,7 +42,8 @@ func (e *Engine) ExchangeIntoRow(ctx context.Context, c *Claim, areq message.Sen
 	sent := e.Now()
 	ares, err := e.exchange(ctx, c, areq)
 	if e.Observer != nil {
-		e.Observer.Observe("auth", c.Scheme(), OutcomeOf(ares.status, err), e.Now().Sub(sent))
+		bad, _ := errors.AsType[message.Error](err)
+		e.Observer.Observe("auth", c.Scheme(), OutcomeOf(ares.status, err), bad.Component, e.Now().Sub(sent))
 	}
 }
 

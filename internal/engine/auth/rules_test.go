@@ -46,7 +46,7 @@ func newStand(of string) *stand {
 	return s
 }
 
-func (*stand) Observe(_, _, _ string, _ time.Duration) {}
+func (*stand) Observe(_, _, _, _ string, _ time.Duration) {}
 
 func (s *stand) RulesChecked(merchant, scheme string, findings []*scheme.Finding) {
 	s.mu.Lock()

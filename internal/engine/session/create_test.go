@@ -880,16 +880,16 @@ type outcomes struct {
 
 func (*outcomes) RulesChecked(string, string, []*scheme.Finding) {}
 
-func (o *outcomes) Observe(name, scheme, outcome string, _ time.Duration) {
+func (o *outcomes) Observe(name, scheme, outcome, component string, _ time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.all = append(o.all, name+" "+scheme+" "+outcome)
+	o.all = append(o.all, strings.TrimSpace(name+" "+scheme+" "+outcome+" "+component))
 }
 
 // TestG11AReqsOfBrowsersAreCountedAsThoseOfAuth: alerts and dashboards see them, those that fail above all.
 func TestG11AReqsOfBrowsersAreCountedAsThoseOfAuth(t *testing.T) {
 	t.Parallel()
-	for want, failure := range map[string]error{"auth visa Y": nil, "auth visa 405": errors.New("nobody there")} {
+	for want, failure := range map[string]error{"auth visa Y": nil, "auth visa 405 S": errors.New("nobody there")} {
 		w := authtest.NewWorld()
 		if failure != nil {
 			w.Reply = func(string, authtest.Object) ([]byte, error) { return nil, failure }

@@ -140,6 +140,6 @@ func TestG11OperationsBesideAuthAreOneLine(t *testing.T) {
 			}
 		})
 	}
-	d.counted[`threeds_operations_total{operation="auth",outcome="Y",scheme="visa"}`]++ // the AReq of the first one
+	d.counted[`threeds_operations_total{component="",operation="auth",outcome="Y",scheme="visa"}`]++ // the AReq of the first one
 	d.wantMetrics()
 }

@@ -79,7 +79,8 @@ func (d *day) step(name string, want line, do func()) {
 		d.T.Fatalf("%s: %d lines, want %d: %v", name, len(all), d.lines, all[d.lines-1:])
 	}
 	got := all[d.lines-1]
-	series := fmt.Sprintf(`threeds_operations_total{operation=%q,outcome=%q,scheme=%q}`, want.series[0], want.series[2], want.series[1])
+	component, _ := got["component"].(string)
+	series := fmt.Sprintf(`threeds_operations_total{component=%q,operation=%q,outcome=%q,scheme=%q}`, component, want.series[0], want.series[2], want.series[1])
 	d.counted[series]++
 	for member, value := range want.members {
 		if !reflect.DeepEqual(got[member], value) {
@@ -413,8 +414,8 @@ func TestG11RequestsUnderLimits(t *testing.T) {
 	close(leave)
 	<-done
 	for series, want := range map[string]float64{
-		`threeds_operations_total{operation="preauth",outcome="rate_limit",scheme=""}`: 1,
-		`threeds_operations_total{operation="preauth",outcome="in_flight",scheme=""}`:  1,
+		`threeds_operations_total{component="S",operation="preauth",outcome="rate_limit",scheme=""}`: 1,
+		`threeds_operations_total{component="S",operation="preauth",outcome="in_flight",scheme=""}`:  1,
 	} {
 		if got := s.Metric(series); got < want {
 			t.Errorf("%s is %v, want %v", series, got, want)
@@ -433,7 +434,7 @@ func TestG11WrongKeysAreLimited(t *testing.T) {
 		s.Call(http.MethodPost, "/auth", rig.NewUUID(), rig.Object{})
 	}
 	waittest.Until(t, "all requests to be counted", func() bool {
-		return s.Metric(`threeds_operations_total{operation="auth",outcome="unauthorized",scheme=""}`) == sent
+		return s.Metric(`threeds_operations_total{component="",operation="auth",outcome="unauthorized",scheme=""}`) == sent
 	})
 	if err := s.Stop(); err != nil { // the end of the process writes what is left
 		t.Fatal(err)

@@ -80,11 +80,12 @@ func exposed(t *testing.T) exposition {
 
 	m := obs.NewMetrics()
 	for _, code := range []message.Code{message.TransientFailure, message.PermanentFailure, message.ConnectionFailure} {
-		m.Observe("auth", "visa", code.String(), 0)
-		m.Observe("rreq", "visa", code.String(), 0)
+		m.Observe("auth", "visa", code.String(), "D", 0)
+		m.Observe("rreq", "visa", code.String(), "S", 0)
 	}
-	for _, op := range [][2]string{{"auth", "A"}, {"auth", "D"}, {"auth", "internal"}, {"rreq", "erro"}, {"preauth", "305"}} {
-		m.Observe(op[0], "visa", op[1], 0)
+	for _, op := range [][2]string{{"auth", "A"}, {"auth", "D"}, {"auth", "internal"}, {"rreq", "erro"}, {"preauth", "305"},
+		{"auth", "overload"}, {"auth", "in_flight"}, {"auth", "no_ranges"}, {"auth", "key_not_judged"}} {
+		m.Observe(op[0], "visa", op[1], "A", 0)
 	}
 	m.Degraded(func() map[string]bool {
 		return map[string]bool{"directory visa": true, "v1 visa": true, "api": true, "results": true, "browser": true, "console": true, "keys": true}
@@ -108,12 +109,12 @@ func exposed(t *testing.T) exposition {
 }
 
 var (
-	selector  = regexp.MustCompile(`([a-z_]+)\{((?:[^"}]|"[^"]*")*)\}`)
+	selector  = regexp.MustCompile(`([a-z0-9_:]+)\{((?:[^"}]|"[^"]*")*)\}`)
 	quoted    = regexp.MustCompile(`"[^"]*"`)
 	lists     = regexp.MustCompile(`\b(?:by|on|without|ignoring)\s*\(([^)]*)\)`)
-	name      = regexp.MustCompile(`\b(?:threeds|process|go)_[a-z_]+\b|\bup\b`)
+	name      = regexp.MustCompile(`\bjob:[a-z0-9_:]+|\b(?:threeds|process|go)_[a-z_]+\b|\bup\b`)
 	inBraces  = regexp.MustCompile(`\{[^}]*\}`)
-	variables = strings.NewReplacer(`"$scheme"`, `".*"`, "$__rate_interval", "5m")
+	variables = strings.NewReplacer(`"$scheme"`, `".*"`, `"$job"`, `".*"`, "$__rate_interval", "5m")
 )
 
 // check holds an expression, and the labels that its text shows, against what there is.
@@ -185,10 +186,10 @@ func (e exposition) manual(t *testing.T) {
 func (e exposition) rules(t *testing.T) {
 	var file struct {
 		Groups []struct {
-			Name  string
-			Rules []struct {
-				Alert, Expr, For    string
-				Labels, Annotations map[string]string
+			Name, Interval string
+			Rules          []struct {
+				Alert, Record, Expr, For string
+				Labels, Annotations      map[string]string
 			}
 		}
 	}
@@ -196,18 +197,27 @@ func (e exposition) rules(t *testing.T) {
 	const docs = "https://github.com/openthreeds/threeds/blob/main/docs/operating/"
 	var told []string
 	page := map[string]string{} // by alert
-	for _, name := range []string{"alerts.md", "alerts-state.md"} {
-		for _, m := range regexp.MustCompile(`(?m)^### (\w+)$`).FindAllStringSubmatch(string(rig.ReadFile(t, "../../../docs/operating/"+name)), -1) {
+	console := string(rig.ReadFile(t, "../../../internal/edge/pages/pages.go"))
+	for _, name := range []string{"alerts.md", "alerts-state.md", "objectives.md"} {
+		for _, m := range regexp.MustCompile(`(?m)^### (\w+)\n\n(?:Console: `+"`(/[a-z]*)`"+`\.)?`).FindAllStringSubmatch(string(rig.ReadFile(t, "../../../docs/operating/"+name)), -1) {
 			told, page[m[1]] = append(told, m[1]), docs+name+"#"
+			if pattern := strings.Replace(`"GET `+m[2]+`"`, `/"`, `/{$}"`, 1); m[2] == "" || !strings.Contains(console, pattern) {
+				t.Errorf("%s: what is said of %s does not begin with a page of the console, but with %q", name, m[1], m[2])
+			}
 		}
 	}
-	label := regexp.MustCompile(`\$labels\.([a-z]+)`)
+	inSummary := regexp.MustCompile(`\$labels\.([a-z]+)`)
 	var alerts []string
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
+			if r.Record != "" {
+				e.check(t, r.Record, r.Expr, nil)
+				e[r.Record] = map[string]label{"job": {"threeds": true}}
+				continue
+			}
 			alerts = append(alerts, r.Alert)
 			var shown []string
-			for _, m := range label.FindAllStringSubmatch(r.Annotations["summary"], -1) {
+			for _, m := range inSummary.FindAllStringSubmatch(r.Annotations["summary"], -1) {
 				shown = append(shown, m[1])
 			}
 			e.check(t, r.Alert, r.Expr, shown)
@@ -266,7 +276,7 @@ func (e exposition) dashboard(t *testing.T) {
 			e.check(t, p.Title, q.Expr, shown)
 		}
 	}
-	if queries < 15 || len(file.Templating.List) != 2 {
+	if queries < 15 || len(file.Templating.List) != 3 {
 		t.Errorf("%d queries, and the variables %v", queries, file.Templating.List)
 	}
 }
