@@ -56,6 +56,7 @@ var steps = []step{
 	{name: "database", about: "the part of outside that is stores and journal, on PostgreSQL and SQLite", do: testGroup(database), hasTests: true, isPart: true},
 	{name: "e2e", about: "the part of outside that has no browser", do: testGroup(e2e), hasTests: true, isPart: true},
 	{name: "browser", about: "the part of outside with a browser", do: testGroup(browser), hasTests: true, isPart: true},
+	{name: "alerts", about: "alerts fire in their time, and only of the installation that is broken", do: alerts},
 	{name: "race-all", about: "the tests of all other packages under the race detector", do: raceAll, hasTests: true, isLong: true},
 	{name: "smoke", about: "each benchmark once", do: smoke, isLong: true},
 	{name: "fuzz", about: "each fuzz target for a moment", do: script(".ci/fuzz", "8s"), isLong: true},

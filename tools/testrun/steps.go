@@ -19,8 +19,8 @@ import (
 // modules are the folders of the modules that are checked, from the root.
 var modules = []string{".", "testing", "tools/bundle"}
 
-// apart are modules with tests that only make test-all does, each in a step of its own.
-var apart = []string{"testing/helm"}
+// apart are modules outside the workspace, whose tests are each in a step of its own.
+var apart = []string{"testing/helm", "testing/alerts"}
 
 // garbage is how much garbage the programs of a run may collect, in percent of what they use. With four times the usual
 // there is a tenth less to do for the processors.
@@ -129,6 +129,14 @@ func smoke(ctx context.Context, r *runner, log io.Writer) error {
 // helm runs the tests of the Helm chart. They are a module of their own, for Helm takes minutes to be compiled.
 func helm(ctx context.Context, r *runner, log io.Writer) error {
 	cmd := r.command(ctx, log, apart[0], "go", "test", ".")
+	cmd.Env = append(cmd.Env, "GOWORK=off")
+	return cmd.Run()
+}
+
+// alerts runs the tests of the rules for Prometheus. They are a module of their own, so that no other module depends on
+// that of Prometheus.
+func alerts(ctx context.Context, r *runner, log io.Writer) error {
+	cmd := r.command(ctx, log, apart[1], "go", "test", ".")
 	cmd.Env = append(cmd.Env, "GOWORK=off")
 	return cmd.Run()
 }
