@@ -10,12 +10,13 @@ func TestExitStatus(t *testing.T) {
 	t.Chdir(t.TempDir()) // where no configuration is
 	for want, lines := range map[int][]string{
 		0: {"help", "-h", "-help", "--help", "version", "-version", "--version", "serve --help", "key --help",
-			"key create -h", "ranges --help", "check -h", "config --help", "config check -h", "health -h", "licenses -h",
+			"key create -h", "ranges --help", "check -h", "config --help", "config check -h",
+			"config show -h", "config diff -h", "health -h", "licenses -h",
 			"outcomes -h", "completion bash", "completion zsh", "completion fish", "completion powershell", "completion -h",
 			"man -h", "help -h", "docs -h", "version --json",
 			"token --help", "token create -h", "audit --help", "audit search -h", "backup -h", "restore -h", "journal --help",
 			"journal search -h", "operator -h", "webhook --help", "webhook add -h", "webhook verify -h"},
-		1: {"serve", "serve --config absent.yaml", "key list", "ranges status", "check absent.json", "config check",
+		1: {"serve", "serve --config absent.yaml", "key list", "ranges status", "check absent.json", "config check", "config show", "config show absent.yaml",
 			"docs --listen x",
 			"health", "health --config absent.yaml", "backup -", "restore -", "token list", "audit search", "key list --revoked",
 			"webhook list --merchant Shop", "webhook verify --secret x --id x --timestamp 1 --signature x -"},
@@ -27,6 +28,7 @@ func TestExitStatus(t *testing.T) {
 			"ranges diff 1 2 --confg x", "ranges diff 1 2 3", "ranges export visa --confg x", "ranges export visa jcb",
 			"ranges import visa x --confg x", "ranges refresh visa --confg x", "ranges accept visa --confg x",
 			"sandbox --lsiten x", "sandbox now", "version --jsn", "config", "config chek", "config check x",
+			"config show a b", "config diff", "config diff a b c", "config diff absent.yaml",
 			"token", "token creat", "token create --name ci", "token create --name a/b --role viewer",
 			"token create --name ci --role root", "token revoke", "operator", "operator invit", "operator invite",
 			"operator invite --role root", "operator invite --role admin --name a/b", "operator role", "operator role jo root",

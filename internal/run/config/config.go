@@ -24,7 +24,8 @@ import (
 
 // Config is the configuration of a server, as its file says it. A field has the key that
 // its tag names. Its comment is what docs/configuration.md says of the key: a test
-// generates that page. Sections.go has what each key may be, and its default.
+// generates that page. Sections.go has what each key may be, and its default. The tag file
+// marks the path of a file, whose content is secret or public.
 type Config struct {
 	API struct {
 		// Where requestors reach /preauth, /auth, /postauth, /enrolled and /check.
@@ -57,7 +58,7 @@ type Config struct {
 	// The key file: what transaction ids are signed with, and rows of API keys and results sealed. If the store is a
 	// directory without API keys, a missing key file is made, readable only by its owner; by default it is `keys.json`
 	// in that directory. Required with PostgreSQL, where all nodes have the same key file.
-	Keys string `yaml:"keys"`
+	Keys string `yaml:"keys" file:"secret"`
 
 	Console Console `yaml:"console"`
 
@@ -158,7 +159,7 @@ type Config struct {
 		URL StoreURL `yaml:"url"`
 		// The file of its keys, which all nodes have. It is made, readable by its owner alone, when absent. Unset,
 		// `journal-keys.json` in the directory of the store or, with PostgreSQL, next to `keys`.
-		Keys string `yaml:"keys"`
+		Keys string `yaml:"keys" file:"secret"`
 	} `yaml:"journal"`
 
 	// How events are sent to merchants. See [webhooks](webhooks.md).
@@ -186,7 +187,7 @@ type Config struct {
 		Enabled bool `yaml:"enabled"`
 		// The file of the secret that agents sign requests with, at least 16 bytes; blanks around it do not count. Unset,
 		// signatures are not looked at.
-		Signature AgentSecret `yaml:"signature"`
+		Signature AgentSecret `yaml:"signature" file:"secret"`
 	} `yaml:"acp"`
 
 	// A forward proxy, which makes all connections to directories for us (CONNECT of HTTP/1.1), those for files of card
@@ -208,6 +209,8 @@ type Config struct {
 	Ends         map[string]time.Time // when certificates expire; of several in one file the earliest
 	ListTerms    map[string]Term      // when revocation lists are valid; of several in one file the one that ends first
 	Certificates Certificates         // which parts have certificates that are not valid
+
+	lines map[string]int // of the keys that the file gives a value, by path
 }
 
 // Console is the listener for operators.
@@ -239,7 +242,7 @@ type OIDC struct {
 	ClientID string `yaml:"client_id"`
 	// The file with the secret that the issuer has given this server. Unset, there is none, and PKCE
 	// alone protects the login.
-	ClientSecret string `yaml:"client_secret"`
+	ClientSecret string `yaml:"client_secret" file:"secret"`
 	// The authorities that the certificate of the issuer must chain to, in PEM. Unset, those of the machine.
 	CA CAFile `yaml:"ca"`
 	// What is asked for. Unset, openid and email.
@@ -489,7 +492,7 @@ type WebhookOperator struct {
 	// of any network, or http to an address in allow.
 	URL string `yaml:"url"`
 	// The file of the secret that signs them: `whsec_` and base64 of 24 to 64 bytes.
-	Secret SigningSecret `yaml:"secret"`
+	Secret SigningSecret `yaml:"secret" file:"secret"`
 	// Which events. Unset, all.
 	Types []api.EventType `yaml:"types"`
 }
@@ -514,7 +517,7 @@ type Proxy struct {
 	CA CAFile `yaml:"ca"`
 	// File with the user and the password that the proxy wants (Basic authentication): one line, `USER:PASSWORD`,
 	// of at most 1000 bytes.
-	Credentials string `yaml:"credentials"`
+	Credentials string `yaml:"credentials" file:"secret"`
 
 	User, Password string // filled by loadFiles
 }
@@ -527,7 +530,7 @@ type Tracing struct {
 	// The CA certificates that the certificate of an https collector must chain to. Required for one.
 	CA CAFile `yaml:"ca"`
 	// File with headers that the collector wants, such as one with a token: lines of `NAME: VALUE`.
-	Headers string `yaml:"headers"`
+	Headers string `yaml:"headers" file:"secret"`
 	// Which part of the requests is traced. Of a requestor's with a `traceparent` that says it.
 	SamplingFraction float64 `yaml:"sampling_fraction"`
 
@@ -537,9 +540,9 @@ type Tracing struct {
 // keyPair is a certificate with its key, both files in PEM form.
 type KeyPair struct {
 	// File of the certificate, followed by those between it and the root.
-	Cert string `yaml:"cert"`
+	Cert string `yaml:"cert" file:"public"`
 	// File of its private key.
-	Key string `yaml:"key"`
+	Key string `yaml:"key" file:"secret"`
 
 	Certificate tls.Certificate // filled by loadFiles
 	IsManaged   bool            // the store has both, and there are no files

@@ -207,7 +207,8 @@ func parseConfig(file string, data []byte) *loader {
 // newParser returns a loader that has read nothing yet.
 func newParser(file string) *loader {
 	return &loader{
-		file: file, dir: filepath.Dir(file), config: &Config{Ends: map[string]time.Time{}, ListTerms: map[string]Term{}},
+		file: file, dir: filepath.Dir(file),
+		config:    &Config{Ends: map[string]time.Time{}, ListTerms: map[string]Term{}, lines: map[string]int{}},
 		positions: map[string]*token.Position{}, files: Files{},
 	}
 }

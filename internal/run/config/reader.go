@@ -140,6 +140,8 @@ func (s *section) value(key string) ast.Node {
 	if n == nil || n.Type() == ast.NullType {
 		return nil
 	}
+	path := join(s.path, key)
+	s.l.config.lines[path] = s.l.positions[path].Line
 	return n
 }
 
@@ -231,6 +233,7 @@ func items[T any](s *section, key string, isRequired bool, want string,
 	for i, item := range seq.Values {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		s.l.positions[at] = position(item)
+		s.l.config.lines[at] = position(item).Line
 		var v T
 		if item == nil || item.Type() == ast.NullType {
 			s.l.fault(at, "empty")

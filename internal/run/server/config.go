@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -72,7 +73,8 @@ func Serve(ctx context.Context, o Options) error {
 	}
 	manager := newNotifier(log)
 	r := &reloader{
-		file: o.File, server: s, log: log, level: level, notifier: manager, release: o.Release, inUse: c, tried: files,
+		file: o.File, server: s, log: log, level: level, notifier: manager, release: o.Release, inUse: c,
+		tried: files, inUseFiles: maps.Clone(files),
 	}
 	s.followRotations(ctx, c.Keys, func() { r.fileReplaced(c.Keys) })
 	log.Info("serving", "build", o.Build, "api", cfg.API.Addr(), "results", cfg.Results.Addr(),

@@ -33,9 +33,10 @@ type reloader struct {
 
 	inUse *config.Config
 
-	mu    sync.Mutex   // guards tried and seen
-	tried config.Files // as they were at the last attempt
-	seen  config.Files // at the last reading, if they differed from tried
+	mu         sync.Mutex   // guards what follows
+	tried      config.Files // as they were at the last attempt
+	seen       config.Files // at the last reading, if they differed from tried
+	inUseFiles config.Files // that inUse was read from
 }
 
 // run reloads when the files have changed, and at a signal, until ctx ends.
@@ -76,7 +77,7 @@ func (r *reloader) reload(ctx context.Context, why string) {
 	r.notifier.reloading()
 	defer r.notifier.ready()
 	former := r.inUse
-	warnings, err := r.load(ctx)
+	warnings, changed, err := r.load(ctx)
 	defer func() { r.server.metrics.Reloaded(err == nil) }()
 	if err != nil {
 		lines := []string{err.Error()}
@@ -89,7 +90,8 @@ func (r *reloader) reload(ctx context.Context, why string) {
 	for _, w := range warnings {
 		r.log.Warn("configuration", "warning", w)
 	}
-	r.log.Info("configuration taken up", "because_of", why, "former", former.Hash(), "config", r.inUse.Hash())
+	r.log.Info("configuration taken up", "because_of", why, "former", former.Hash(), "config", r.inUse.Hash(),
+		"changed", changed)
 	r.record(ctx, former.Hash(), why)
 }
 
@@ -121,8 +123,8 @@ func nodeActor() string {
 	return "node:" + cmp.Or(host, "unknown")
 }
 
-// load loads and builds as Serve does at the start.
-func (r *reloader) load(ctx context.Context) (warnings []string, err error) {
+// load loads and builds as Serve does at the start. It returns the warnings, and the keys that have changed.
+func (r *reloader) load(ctx context.Context) (warnings, changed []string, err error) {
 	r.mu.Lock()
 	next := r.tried.Current() // files that this attempt does not come to read are still watched
 	r.mu.Unlock()
@@ -138,17 +140,21 @@ func (r *reloader) load(ctx context.Context) (warnings []string, err error) {
 	})
 	if err != nil {
 		maps.Copy(next, files)
-		return nil, err
+		return nil, nil, err
 	}
 	next = files
 	if err := r.server.activate(ctx, *newConfig(c, r.log, nil, r.release)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r.server.setFileRing(ring)
 	r.level.Set(logLevel(c))
 	c.Certificates.Log(r.log, time.Now())
+	r.mu.Lock()
+	changed = r.inUse.ChangedKeys(c, r.inUseFiles, files)
+	r.inUseFiles = maps.Clone(files)
+	r.mu.Unlock()
 	r.inUse = c
-	return c.Warnings, nil
+	return c.Warnings, changed, nil
 }
 
 // loadNextRing reads the key file. It must still hold the secret that is in use: ids are made,
@@ -179,6 +185,7 @@ func (r *reloader) fileReplaced(file string) {
 		now := config.Files{}
 		if _, err := now.Read(file); err == nil {
 			r.tried[file] = now[file]
+			r.inUseFiles[file] = now[file]
 		}
 	}
 }

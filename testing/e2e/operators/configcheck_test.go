@@ -2,6 +2,7 @@ package operators
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/base/waittest"
+	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
@@ -79,6 +81,86 @@ func TestD109ConfigCheckSaysWhatServeSays(t *testing.T) {
 	want := shorten(configurationLines(t, proc.Log.String()))
 	if !slices.Equal(got, want) || len(want) < 2 {
 		t.Errorf("config check says\n%s\nserve says\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestConfigDiffSaysWhatAReloadDoes: what config diff says of a changed file is what the running server then takes up,
+// or refuses, and the line of the log has the same keys with the hashes of before and after. Its exit status says
+// whether something differs, and whether a file is wrong.
+func TestConfigDiffSaysWhatAReloadDoes(t *testing.T) {
+	t.Parallel()
+	ca := rig.NewAuthority(t)
+	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
+	text, next := s.ConfigText(), filepath.Join(filepath.Dir(s.ConfigFile), "next.yaml")
+	before := s.Identity().Config
+	diff := func(changed string, wantCode int) (changes []config.Change, errs string) {
+		t.Helper()
+		rig.WriteFile(t, next, []byte(changed))
+		var out, said strings.Builder
+		code := rig.Run(t.Context(), []string{"config", "diff", "--json", "--config", s.ConfigFile, next}, strings.NewReader(""), &out, &said)
+		if code != wantCode {
+			t.Fatalf("config diff: exit status %d, want %d\n%s%s", code, wantCode, out.String(), said.String())
+		}
+		if code != 2 {
+			rig.Must(t, json.Unmarshal([]byte(out.String()), &changes))
+		}
+		return changes, said.String()
+	}
+	if changes, errs := diff("# the same\n"+text, 0); len(changes) != 0 || errs != "" {
+		t.Errorf("the same: %+v, %s", changes, errs)
+	}
+	if _, errs := diff(text+"nonsense: true\n", 2); !strings.Contains(errs, "next.yaml") || !strings.Contains(errs, "nonsense: unknown key") {
+		t.Errorf("a wrong file: %s", errs)
+	}
+
+	other := strings.Replace(text, "requestor_id: ServerID", "requestor_id: AnotherID", 1)
+	changes, errs := diff(other, 1)
+	if len(changes) != 1 || changes[0].Key != "server.requestor_id" || changes[0].Before != "ServerID" || changes[0].After != "AnotherID" ||
+		changes[0].NeedsRestart || changes[0].Line == 0 || !strings.Contains(errs, "1 change") {
+		t.Fatalf("%+v, %s", changes, errs)
+	}
+	rig.WriteFile(t, s.ConfigFile, []byte(other))
+	waittest.Until(t, "the reload", func() bool { return s.Metric(rig.ReloadApplied) == 1 })
+	want := `"former":"` + before + `","config":"` + s.Identity().Config + `","changed":["server.requestor_id"]`
+	waittest.Until(t, "its line with "+want, func() bool { return strings.Contains(s.Log.String(), want) })
+
+	moved := strings.Replace(other, "wait: 1m", "wait: 9s", 1)
+	changes, errs = diff(moved, 1)
+	if len(changes) != 1 || changes[0].Key != "limits.wait" || !changes[0].NeedsRestart || !strings.Contains(errs, "until it is restarted") {
+		t.Fatalf("%+v, %s", changes, errs)
+	}
+	rig.WriteFile(t, s.ConfigFile, []byte(moved))
+	waittest.Until(t, "the refusal", func() bool { return s.Metric(rig.ReloadRefused) == 1 })
+}
+
+// TestConfigShowSaysWhereValuesComeFrom: the table names lines of the file, and the JSON has the same settings.
+func TestConfigShowSaysWhereValuesComeFrom(t *testing.T) {
+	t.Parallel()
+	file := checkSite(t, rig.Plan{Visa: "    lab: true"})
+	show := func(args ...string) string {
+		t.Helper()
+		var out, errs strings.Builder
+		if code := rig.Run(t.Context(), append([]string{"config", "show"}, args...), strings.NewReader(""), &out, &errs); code != 0 || errs.String() != "" {
+			t.Fatalf("config show: exit status %d\n%s", code, errs.String())
+		}
+		return out.String()
+	}
+	table := show(file)
+	line := 1 + strings.Count(strings.Split(string(rig.ReadFile(t, file)), "    lab: true")[0], "\n")
+	for _, want := range []string{
+		`(?m)^KEY +VALUE +FROM$`,
+		`(?m)^limits\.in_flight +10000 +default$`,
+		`(?m)^directories\[visa\]\.lab +true +` + regexp.QuoteMeta(fmt.Sprintf("%s:%d", file, line)) + `$`,
+		`(?m)^results\.tls\.key +set, in \S+ +\S+:\d+$`,
+	} {
+		if !regexp.MustCompile(want).MatchString(table) {
+			t.Errorf("no line %s in\n%s", want, table)
+		}
+	}
+	var all []config.Setting
+	rig.Must(t, json.Unmarshal([]byte(show("--json", "--config", file)), &all))
+	if n := strings.Count(table, "\n") - 1; n != len(all) || n < 80 {
+		t.Errorf("the table has %d settings, and the JSON %d", n, len(all))
 	}
 }
 
