@@ -164,39 +164,40 @@ func TestConfigDiffAgreesWithReload(t *testing.T) {
 	const pg = `postgres://user@db.example/threeds?sslmode=verify-full`
 	restarts := map[string]bool{}
 	for name, replace := range map[string][]string{
-		"nothing":               nil,
-		"a comment":             {"log: {", "# a comment\nlog: {"},
-		"a default written":     {"in_flight: 100", "in_flight: 100\n  connections: 4096"},
-		"api.listen":            {"listen: 127.0.0.1:8080", "listen: 127.0.0.1:8081"},
-		"results.listen":        {"listen: :8443", "listen: :8444"},
-		"console.listen":        {"{listen: 127.0.0.1:9090", "{listen: 127.0.0.1:9099"},
-		"metrics_listen":        {`"127.0.0.1:9091"`, `"127.0.0.1:9092"`},
-		"console.url":           {"https://Console.example:443/", "https://other.example"},
-		"console.url gone":      {`url: "https://Console.example:443/", `, "", "passkeys: true, ", "", ", oidc: {issuer", "}\n#"},
-		"browser.listen":        {`":8447"`, `":8448"`},
-		"browser.url":           {"https://pay.acquirer.example", "https://other.example"},
-		"browser gone":          {"browser: {", "#"},
-		"keys":                  {"keys: keys.json", "keys: other.json"},
-		"store.url":             {"file:threeds-data", "file:other-data"},
-		"store is a database":   {"file:threeds-data", pg},
-		"connections":           {"in_flight: 100", "in_flight: 100\n  connections: 5000"},
-		"wait":                  {"in_flight: 100", "in_flight: 100\n  wait: 9ms"},
-		"in_flight":             {"in_flight: 100", "in_flight: 200"},
-		"tracing gone":          {"tracing: {", "#"},
-		"tracing elsewhere":     {"https://collector.example:4318", "https://other.example:4318"},
-		"tracing of more":       {"0.25", "0.5"},
-		"no journal":            {"acp: {", "journal: off\nacp: {"},
-		"a journal elsewhere":   {"acp: {", "journal: {url: \"file:journal\"}\nacp: {"},
-		"journal.keys":          {"acp: {", "journal: {keys: journal.json}\nacp: {"},
-		"journal.keep":          {"acp: {", "journal: {keep: 500d}\nacp: {"},
-		"another merchant":      {"merchants:\n", "merchants:\n  - {name: Other}\n"},
-		"a merchant changes":    {"The Shop", "Another Shop"},
-		"a scheme of 1.0.2":     {"  - scheme: mastercard\n", "  - scheme: jcb\n"},
-		"a directory changes":   {"informational: any", "informational: strict"},
-		"a proxy is gone":       {"forward_proxy: {url: \"https://proxy", "#"},
-		"the log's level":       {"level: debug", "level: warn"},
-		"a managed certificate": {"    rules: visa.rules\n    client_cert: {cert: client.pem, key: client.key}", "    client_cert: managed"},
-		"two at once":           {"in_flight: 100", "in_flight: 200\n  wait: 9ms"},
+		"nothing":                    nil,
+		"a comment":                  {"log: {", "# a comment\nlog: {"},
+		"a default written":          {"in_flight: 100", "in_flight: 100\n  connections: 4096"},
+		"api.listen":                 {"listen: 127.0.0.1:8080", "listen: 127.0.0.1:8081"},
+		"results.listen":             {"listen: :8443", "listen: :8444"},
+		"console.listen":             {"{listen: 127.0.0.1:9090", "{listen: 127.0.0.1:9099"},
+		"metrics_listen":             {`"127.0.0.1:9091"`, `"127.0.0.1:9092"`},
+		"console.url":                {"https://Console.example:443/", "https://other.example"},
+		"console.url gone":           {`url: "https://Console.example:443/", `, "", "passkeys: true, ", "", ", oidc: {issuer", "}\n#"},
+		"browser.listen":             {`":8447"`, `":8448"`},
+		"browser.url":                {"https://pay.acquirer.example", "https://other.example"},
+		"browser gone":               {"browser: {", "#"},
+		"keys":                       {"keys: keys.json", "keys: other.json"},
+		"store.url":                  {"file:threeds-data", "file:other-data"},
+		"store is a database":        {"file:threeds-data", pg},
+		"connections":                {"in_flight: 100", "in_flight: 100\n  connections: 5000"},
+		"wait":                       {"in_flight: 100", "in_flight: 100\n  wait: 9ms"},
+		"in_flight":                  {"in_flight: 100", "in_flight: 200"},
+		"tracing gone":               {"tracing: {", "#"},
+		"tracing elsewhere":          {"https://collector.example:4318", "https://other.example:4318"},
+		"tracing of more":            {"0.25", "0.5"},
+		"tracing elsewhere, of more": {"https://collector.example:4318", "https://other.example:4318", "0.25", "0.5"},
+		"no journal":                 {"acp: {", "journal: off\nacp: {"},
+		"a journal elsewhere":        {"acp: {", "journal: {url: \"file:journal\"}\nacp: {"},
+		"journal.keys":               {"acp: {", "journal: {keys: journal.json}\nacp: {"},
+		"journal.keep":               {"acp: {", "journal: {keep: 500d}\nacp: {"},
+		"another merchant":           {"merchants:\n", "merchants:\n  - {name: Other}\n"},
+		"a merchant changes":         {"The Shop", "Another Shop"},
+		"a scheme of 1.0.2":          {"  - scheme: mastercard\n", "  - scheme: jcb\n"},
+		"a directory changes":        {"informational: any", "informational: strict"},
+		"a proxy is gone":            {"forward_proxy: {url: \"https://proxy", "#"},
+		"the log's level":            {"level: debug", "level: warn"},
+		"a managed certificate":      {"    rules: visa.rules\n    client_cert: {cert: client.pem, key: client.key}", "    client_cert: managed"},
+		"two at once":                {"in_flight: 100", "in_flight: 200\n  wait: 9ms"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inUse, _, err := Load(file, noon)
@@ -229,6 +230,9 @@ func TestConfigDiffAgreesWithReload(t *testing.T) {
 			needsRestart := slices.ContainsFunc(changes, func(ch Change) bool { return ch.NeedsRestart })
 			if needsRestart != (err != nil) {
 				t.Errorf("the diff is %+v, and a reload says %v", changes, err)
+			}
+			if slices.ContainsFunc(changes, func(ch Change) bool { return ch.NeedsRestart && ch.Key == "tracing.sampling_fraction" }) {
+				t.Errorf("a reload takes up tracing.sampling_fraction, and the diff is %+v", changes)
 			}
 			if same := name == "nothing" || name == "a comment" || name == "a default written"; same != (len(changes) == 0) {
 				t.Errorf("the diff is %+v", changes)
