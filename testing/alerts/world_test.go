@@ -44,7 +44,7 @@ type input struct {
 
 // metric returns an input of a job and a node. labels are pairs of a name and a value.
 func metric(job, node, name string, value func(at time.Duration) float64, pairs ...string) input {
-	all := map[string]string{labels.MetricName: name, "job": job, "instance": node}
+	all := map[string]string{model.MetricNameLabel: name, "job": job, "instance": node}
 	for i := 0; i < len(pairs); i += 2 {
 		all[pairs[i]] = pairs[i+1]
 	}
@@ -122,7 +122,7 @@ func (w *world) run(groups []rulefmt.RuleGroup, step, until time.Duration, input
 				if r.Record != "" {
 					for _, s := range found {
 						b := labels.NewBuilder(s.Metric)
-						b.Set(labels.MetricName, r.Record)
+						b.Set(model.MetricNameLabel, r.Record)
 						w.add(b.Labels(), now, s.F)
 					}
 					continue

@@ -154,7 +154,10 @@ func (m *Metrics) count(op operation, took time.Duration, served bool) {
 func (m *Metrics) meet(op operation) series {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := series{m.operations.WithLabelValues(op.name, op.scheme, op.outcome, op.component), m.seconds.WithLabelValues(op.name)}
+	s := series{
+		m.operations.WithLabelValues(op.name, op.scheme, op.outcome, op.component),
+		m.seconds.WithLabelValues(op.name),
+	}
 	met := maps.Clone(*m.met.Load())
 	met[op] = s
 	m.met.Store(&met)

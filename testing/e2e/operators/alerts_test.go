@@ -198,8 +198,9 @@ func (e exposition) rules(t *testing.T) {
 	var told []string
 	page := map[string]string{} // by alert
 	console := string(rig.ReadFile(t, "../../../internal/edge/pages/pages.go"))
+	head := regexp.MustCompile(`(?m)^### (\w+)\n\n(?:Console: ` + "`(/[a-z]*)`" + `\.)?`)
 	for _, name := range []string{"alerts.md", "alerts-state.md", "objectives.md"} {
-		for _, m := range regexp.MustCompile(`(?m)^### (\w+)\n\n(?:Console: `+"`(/[a-z]*)`"+`\.)?`).FindAllStringSubmatch(string(rig.ReadFile(t, "../../../docs/operating/"+name)), -1) {
+		for _, m := range head.FindAllStringSubmatch(string(rig.ReadFile(t, "../../../docs/operating/"+name)), -1) {
 			told, page[m[1]] = append(told, m[1]), docs+name+"#"
 			if pattern := strings.Replace(`"GET `+m[2]+`"`, `/"`, `/{$}"`, 1); m[2] == "" || !strings.Contains(console, pattern) {
 				t.Errorf("%s: what is said of %s does not begin with a page of the console, but with %q", name, m[1], m[2])
