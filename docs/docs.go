@@ -1,12 +1,12 @@
 // Package docs has the pages of the documentation, and the order in which a reader finds them. Use [Files] for their
-// text in Markdown, and [Areas] for the order.
+// text in Markdown and for their pictures, and [Areas] for the order.
 package docs
 
 import "embed"
 
-// Files are the pages and the description of the API, by their path below docs/.
+// Files are the pages, their pictures and the description of the API, by their path below docs/.
 //
-//go:embed *.md */*.md openapi.yaml
+//go:embed *.md */*.md images/flows/*.svg openapi.yaml
 var Files embed.FS
 
 // An Area has the pages for readers with one kind of task.

@@ -7,7 +7,9 @@ package docsite
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"html/template"
 	"io/fs"
 	"maps"
@@ -15,6 +17,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -53,14 +56,20 @@ type file struct {
 	mediaType string
 	content   func() ([]byte, error)
 	served    func() (*compress.File, error)
+	policy    func() (string, error) // what it may load
 }
 
 func newFile(mediaType string, make func() ([]byte, error)) *file {
 	content := sync.OnceValues(make)
-	return &file{mediaType, content, sync.OnceValues(func() (*compress.File, error) {
+	f := &file{mediaType: mediaType, content: content, policy: func() (string, error) { return policy, nil }}
+	f.served = sync.OnceValues(func() (*compress.File, error) {
 		data, err := content()
 		return compress.NewFile(mediaType, data), err
-	})}
+	})
+	if mediaType == svgType {
+		f.policy = sync.OnceValues(f.picturePolicy)
+	}
+	return f
 }
 
 // A page is one page of Markdown.
@@ -103,13 +112,21 @@ func New() (*Site, error) {
 	})
 	s.add("assets/index.js", scriptType, s.index)
 	s.add("assets/search.js", scriptType, func() ([]byte, error) { return assets.ReadFile("assets/search.js") })
-	s.add("assets/mark.svg", "image/svg+xml", func() ([]byte, error) { return assets.ReadFile("assets/mark.svg") })
+	s.add("assets/mark.svg", svgType, func() ([]byte, error) { return assets.ReadFile("assets/mark.svg") })
+	pictures, err := fs.Glob(docs.Files, "images/*/*.svg")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range pictures {
+		s.add(name, svgType, func() ([]byte, error) { return docs.Files.ReadFile(name) })
+	}
 	return s, s.parseTemplates()
 }
 
 const (
 	markdownType = "text/markdown; charset=utf-8"
 	scriptType   = "text/javascript; charset=utf-8"
+	svgType      = "image/svg+xml"
 )
 
 func (s *Site) add(path, mediaType string, make func() ([]byte, error)) {
@@ -155,6 +172,20 @@ func (s *Site) Paths() []string { return slices.Sorted(maps.Keys(s.files)) }
 // where frame-ancestors has no effect.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'"
 
+// svgStyle is the style in a picture.
+var svgStyle = regexp.MustCompile(`(?s)<style>(.*?)</style>`)
+
+// picturePolicy returns what a picture may load: the style that is in it, and nothing else.
+func (f *file) picturePolicy() (string, error) {
+	data, err := f.content()
+	allowed := "default-src 'none'"
+	if style := svgStyle.FindSubmatch(data); style != nil {
+		sum := sha256.Sum256(style[1])
+		allowed += "; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	return allowed, err
+}
+
 // ServeHTTP implements [http.Handler]: it serves the files below [Path], and the description of the API and llms.txt
 // at the root, too. Everybody may read them.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -177,10 +208,12 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	served, err := f.served()
-	if err != nil {
+	allowed, policyErr := f.policy()
+	if err != nil || policyErr != nil {
 		http.Error(w, "The page could not be made.", http.StatusInternalServerError)
 		return
 	}
+	h.Set("Content-Security-Policy", allowed+"; frame-ancestors 'none'")
 	h.Set("Cache-Control", "no-cache") // another release has other pages
 	served.ServeHTTP(w, r)
 }

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"io/fs"
@@ -127,15 +129,25 @@ func TestEachPageHasOneHeadingAndLosesNoText(t *testing.T) {
 }
 
 // TestPagesLoadNothingFromOutside: a page loads files of the site alone, and the policy that it is served with, and has
-// in its head, allows no other ones. It has no script, style or handler of events in its text.
+// in its head, allows no other ones. It has no script, style or handler of events in its text. A picture may use its own
+// style, and nothing else.
 func TestPagesLoadNothingFromOutside(t *testing.T) {
 	const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'"
 	inline := regexp.MustCompile(`<script(?:>|\s[^>]*[^"]>)|<style|\sstyle="|\son[a-z]+="|javascript:`)
 	site := newSite(t)
 	for name, text := range readSite(t) {
 		h := get(site, docsite.Path+name).Header()
-		if got := h.Get("Content-Security-Policy"); got != policy+"; frame-ancestors 'none'" {
-			t.Errorf("%s: policy %q", name, got)
+		allowed := policy
+		if path.Ext(name) == ".svg" {
+			allowed = "default-src 'none'"
+			if _, style, isStyled := strings.Cut(text, "<style>"); isStyled {
+				style, _, _ = strings.Cut(style, "</style>")
+				sum := sha256.Sum256([]byte(style))
+				allowed += "; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+			}
+		}
+		if got := h.Get("Content-Security-Policy"); got != allowed+"; frame-ancestors 'none'" {
+			t.Errorf("%s: policy %q, want %q", name, got, allowed)
 		}
 		if h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" {
 			t.Errorf("%s: headers %v", name, h)
@@ -156,6 +168,28 @@ func TestPagesLoadNothingFromOutside(t *testing.T) {
 		}
 		if strings.Contains(text, "<script") != (name == "search.html") {
 			t.Errorf("%s: the search alone has scripts", name)
+		}
+	}
+}
+
+// TestPagesShowTheirPictures: each picture below docs/images/flows is on a page, with a text in its place, and served.
+func TestPagesShowTheirPictures(t *testing.T) {
+	files, shown := readSite(t), map[string]bool{}
+	picture := regexp.MustCompile(`<img src="(images/flows/[^"]+)" alt="[^"]+">`)
+	for name, text := range files {
+		for _, m := range picture.FindAllStringSubmatch(text, -1) {
+			if shown[m[1]] = true; !strings.HasPrefix(files[m[1]], "<svg xmlns=") {
+				t.Errorf("%s shows %s, which is no picture: %.50q", name, m[1], files[m[1]])
+			}
+		}
+	}
+	pictures, err := fs.Glob(docs.Files, "images/flows/*.svg")
+	if err != nil || len(pictures) < 10 {
+		t.Errorf("%d pictures, fewer than there must be, %v", len(pictures), err)
+	}
+	for _, name := range pictures {
+		if !shown[name] {
+			t.Errorf("no page shows %s", name)
 		}
 	}
 }

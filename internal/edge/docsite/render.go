@@ -82,8 +82,14 @@ func (c *content) prepare(doc ast.Node, source []byte, target func(string) strin
 	}
 	c.entries = x.entries
 	_ = ast.Walk(doc, func(n ast.Node, isEntering bool) (ast.WalkStatus, error) {
-		if link, ok := n.(*ast.Link); ok && isEntering {
-			link.Destination = []byte(target(string(link.Destination)))
+		if !isEntering {
+			return ast.WalkContinue, nil
+		}
+		switch n := n.(type) {
+		case *ast.Link:
+			n.Destination = []byte(target(string(n.Destination)))
+		case *ast.Image:
+			n.Destination = []byte(target(string(n.Destination)))
 		}
 		return ast.WalkContinue, nil
 	})

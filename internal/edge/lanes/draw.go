@@ -16,6 +16,15 @@ const (
 	cutRoom = 92   // of a time that is cut
 )
 
+// A grid says where lanes are: the first one, and how far the others are from each other.
+type grid struct{ first, gap int }
+
+// screen is the grid of a [Drawing].
+var screen = grid{100, 104}
+
+// x is where a lane is drawn.
+func (g grid) x(l Lane) int { return g.first + g.gap*int(l) }
+
 // A Row is one hop with everything that the drawing and the list of the phone need. Its fields are for the templates.
 type Row struct {
 	Key               string
@@ -87,13 +96,13 @@ func Draw(parties []Party, hops []Hop, chosen string) *Drawing {
 	names := make([]string, len(letters))
 	for l := range letters {
 		names[l] = parties[l].Name
-		g.Heads = append(g.Heads, head{Lane(l).x(), Lane(l).fill(), parties[l].Name, parties[l].Sub})
+		g.Heads = append(g.Heads, head{screen.x(Lane(l)), Lane(l).fill(), parties[l].Name, parties[l].Sub})
 	}
 	sums := make([]int64, len(letters))
 	y := firstY
 	for i := range hops {
 		h := &hops[i]
-		r := newRow(h, names, y)
+		r := screen.newRow(h, names, y)
 		r.Key, r.Link, r.Current = h.Key, h.Link, h.Key == chosen
 		r.Time = Span(h.At.Sub(hops[0].At).Milliseconds())
 		r.Label = r.Time + ": " + Join(" ", h.Name, h.Gist) + ", " + names[h.From] + " to " + names[h.To]
@@ -163,14 +172,14 @@ func Join(by string, texts ...string) string {
 }
 
 // newRow returns a hop at its place.
-func newRow(h *Hop, names []string, y int) Row {
+func (g grid) newRow(h *Hop, names []string, y int) Row {
 	r := Row{
 		Name: h.Name, Gist: h.Gist, Self: h.Self, Stroke: h.From.stroke(), Fill: h.From.fill(), FromName: names[h.From],
-		ToName: names[h.To], Y: y, PickY: y - 23, TimeY: y + 4, StartX: h.From.x(), LabelX: (h.From.x() + h.To.x()) / 2,
+		ToName: names[h.To], Y: y, PickY: y - 23, TimeY: y + 4, StartX: g.x(h.From), LabelX: (g.x(h.From) + g.x(h.To)) / 2,
 		LabelY: y - 7, Glyph: []int{4, 17, 30, 43, 56}, GlyphFrom: 4 + 13*int(h.From),
 	}
 	if h.Self {
-		r.LabelX = h.From.x()
+		r.LabelX = g.x(h.From)
 		r.LabelY = y - 9
 		return r
 	}
@@ -178,26 +187,26 @@ func newRow(h *Hop, names []string, y int) Row {
 	if h.To < h.From {
 		way = -1
 	}
-	from, to := h.From.x()+6*way, h.To.x()-7*way
+	from, to := g.x(h.From)+6*way, g.x(h.To)-7*way
 	r.Line = fmt.Sprintf("M%d %dH%d", from, y, to)
 	r.Head = fmt.Sprintf("M%d %dl%d 4.5l%d 4.5", to-6*way, y-4, 6*way, -6*way)
 	for l := min(h.From, h.To) + 1; l < max(h.From, h.To); l++ {
-		r.Dots = append(r.Dots, l.x())
+		r.Dots = append(r.Dots, g.x(l))
 	}
 	small := 4 + 13*int(h.To) - 2*way
 	r.GlyphLine = fmt.Sprintf("M%d 8H%dM%d 4.5l%d 3.5l%d 3.5", r.GlyphFrom, small, small-3*way, 4*way, -4*way)
-	r.addGhost(h.Beyond, way, y)
+	g.addGhost(&r, h.Beyond, way, y)
 	return r
 }
 
 // addGhost adds the part of a message that is beyond the directory server. What is not seen is dashed.
-func (r *Row) addGhost(b Beyond, way, y int) {
+func (g grid) addGhost(r *Row, b Beyond, way, y int) {
 	if b == Ends {
 		return
 	}
-	first, last, sender := Directory.x()+8, Issuer.x()-9, Directory
+	first, last, sender := g.x(Directory)+8, g.x(Issuer)-9, Directory
 	if way < 0 {
-		first, last, sender = Issuer.x()-8, Directory.x()+9, Issuer
+		first, last, sender = g.x(Issuer)-8, g.x(Directory)+9, Issuer
 	}
 	r.Ghost = fmt.Sprintf("M%d %dH%d", first, y, last)
 	r.GhostHead = fmt.Sprintf("M%d %dl%d 4l%d 4", last-5*way, y-4, 6*way, -6*way)
@@ -212,7 +221,7 @@ func newWaiting(h *Hop, names []string, ms int64, y int) (*waiting, int) {
 	if ms == 0 {
 		return nil, y + rowGap
 	}
-	w := &waiting{Fill: h.Waits.fill(), Name: Span(ms), Text: h.Doing, X: h.Waits.x() - 5, Y: y + 3}
+	w := &waiting{Fill: h.Waits.fill(), Name: Span(ms), Text: h.Doing, X: screen.x(h.Waits) - 5, Y: y + 3}
 	if w.Text == "" {
 		w.Text = names[h.Waits]
 	}
@@ -227,9 +236,9 @@ func newWaiting(h *Hop, names []string, ms int64, y int) (*waiting, int) {
 	w.H = max(2, int(ms/unitMS))
 	w.SmallHeight = max(4, min(w.H, 80))
 	w.HasText = w.H >= 9
-	w.TextX, w.Anchor = h.Waits.x()+12, "start"
+	w.TextX, w.Anchor = screen.x(h.Waits)+12, "start"
 	if h.Waits == Issuer {
-		w.TextX, w.Anchor = h.Waits.x()-12, "end"
+		w.TextX, w.Anchor = screen.x(h.Waits)-12, "end"
 	}
 	w.TextY = w.Y + w.H/2 + 4
 	next := y + max(rowGap, w.H+29)

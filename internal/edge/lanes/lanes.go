@@ -1,6 +1,7 @@
 // Package lanes draws what passed between the five parties of an authentication, for the console and the demo shop. Use
 // [HopOf] for each step, [Draw] for the drawing, and [NewCard] for the elements of a message. [AddTemplates] adds the
-// templates that show them; [Tokens], [Base] and [Styles] are their style.
+// templates that show them; [Tokens], [Base] and [Styles] are their style. [Picture] makes an image for a page of the
+// documentation.
 //
 // The parties are always drawn in the same order and with the same words. Nothing here masks: what is drawn has been
 // masked before.
@@ -37,9 +38,6 @@ func (l Lane) stroke() string {
 	}
 	return "s" + letters[l]
 }
-
-// x is where a lane is drawn.
-func (l Lane) x() int { return 100 + 104*int(l) }
 
 // A Party is what stands above a lane.
 type Party struct{ Name, Sub string }
@@ -156,7 +154,7 @@ func HopOf(step string, masked []byte) Hop {
 	return h
 }
 
-//go:embed assets/*.css assets/*.html assets/*.js
+//go:embed assets/*.css assets/*.html assets/*.js assets/*.svg
 var assets embed.FS
 
 // AddTemplates adds the templates to a set: "lanes" shows a [Drawing], "strip" its sum, and "message" a [Card].

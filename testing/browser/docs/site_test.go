@@ -171,6 +171,36 @@ func TestPagesFitEveryScreen(t *testing.T) {
 	}
 }
 
+// TestPicturesOfFlowsAreReadOnAPhone: the pictures of a page are loaded, and on a phone their labels have 10 px at least
+// and nothing scrolls sideways. A picture that is opened alone has its style in both colours.
+func TestPicturesOfFlowsAreReadOnAPhone(t *testing.T) {
+	base, _ := startSite(t)
+	tab := browsertest.NewBrowser(t)
+	for _, width := range []int64{375, 1280} {
+		for _, scheme := range []string{"light", "dark"} {
+			must(t, chromedp.Do(tab, browsertest.View(width, 900, scheme), chromedp.Navigate(base+"browser-flow.html")))
+			sizes, err := chromedp.Run(tab, chromedp.Evaluate[[]float64](
+				`[...document.querySelectorAll("article img")].map(e => e.naturalWidth && 11.5 * e.getBoundingClientRect().width / e.naturalWidth)`))
+			if err != nil || len(sizes) < 4 || slices.Min(sizes) < 10 {
+				t.Errorf("at %d px the labels of the pictures have %v px, %v", width, sizes, err)
+			}
+			wide, err := chromedp.Run(tab, chromedp.Evaluate[bool](`document.documentElement.scrollWidth > innerWidth`))
+			if err != nil || wide {
+				t.Errorf("the page is wider than %d px: %t, %v", width, wide, err)
+			}
+			must(t, chromedp.Do(tab, chromedp.Evaluate[chromedp.Void](`document.querySelector('img[src*="challenge"]').scrollIntoView()`)))
+			browsertest.Screenshot(t, tab, fmt.Sprintf("docs-picture-%s-%d", scheme, width))
+		}
+	}
+	for scheme, want := range map[string]string{"light": "rgb(255, 255, 255)", "dark": "rgb(25, 31, 29)"} {
+		must(t, chromedp.Do(tab, browsertest.View(375, 900, scheme), chromedp.Navigate(base+"images/flows/challenge.svg")))
+		ground, err := chromedp.Run(tab, chromedp.Evaluate[string](`getComputedStyle(document.querySelector(".ground")).fill`))
+		if err != nil || ground != want {
+			t.Errorf("in %s the ground is %s, want %s, %v", scheme, ground, want, err)
+		}
+	}
+}
+
 // TestAreasOfTheFrontPageFitTheWidth: on a phone the areas stand below each other in one column, and on a wide screen
 // next to each other in four.
 func TestAreasOfTheFrontPageFitTheWidth(t *testing.T) {
@@ -216,14 +246,16 @@ func TestExportedSiteWorksFromADisk(t *testing.T) {
 	}
 }
 
+// withoutScripts makes a tab run no script of a page.
+var withoutScripts = chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+	_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	return err
+})
+
 // TestPagesWorkWithoutScripts: without scripts a page is whole, and the page of the search lists all pages.
 func TestPagesWorkWithoutScripts(t *testing.T) {
 	base, pages := startSite(t)
 	tab := browsertest.NewBrowser(t)
-	withoutScripts := chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-		return err
-	})
 	must(t, chromedp.Do(tab, withoutScripts, chromedp.Navigate(base+"search.html?q=ECI")))
 	text, err := chromedp.Run(tab, chromedp.OuterHTML(chromedp.CSS("main")))
 	must(t, err)
