@@ -74,7 +74,7 @@ func Areas() []Area {
 		{
 			Title: "Build on it", About: "Each message, element and code, what clients may rely on, and how the server is made.",
 			Sections: []Section{
-				{"The API", []string{"api.md"}},
+				{"The API", []string{"api.md", "mcp.md"}},
 				{"Messages", []string{
 					"reference/README.md", "reference/areq.md", "reference/ares.md", "reference/creq.md", "reference/cres.md",
 					"reference/rreq.md", "reference/rres.md", "reference/erro.md", "reference/preq.md", "reference/pres.md",

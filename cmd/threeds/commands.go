@@ -84,6 +84,12 @@ func commands() []cmdline.Command {
 			}},
 		},
 		{
+			Name: "mcp", Run: runMCP,
+			Does: `let an assistant read the documentation, check messages and explain them, by the Model Context
+			Protocol on standard input and output; with THREEDS_ADMIN_URL and THREEDS_ADMIN_TOKEN in the
+			environment it can see records, too; it changes nothing`,
+		},
+		{
 			Name: "licenses", Run: runLicenses,
 			Does: `print the modules that this build consists of: version, licence and text`,
 		},

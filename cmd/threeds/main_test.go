@@ -13,7 +13,7 @@ func TestExitStatus(t *testing.T) {
 			"key create -h", "ranges --help", "check -h", "config --help", "config check -h",
 			"config show -h", "config diff -h", "health -h", "licenses -h",
 			"outcomes -h", "completion bash", "completion zsh", "completion fish", "completion powershell", "completion -h",
-			"man -h", "help -h", "docs -h", "version --json",
+			"man -h", "help -h", "docs -h", "mcp -h", "version --json",
 			"token --help", "token create -h", "audit --help", "audit search -h", "backup -h", "restore -h", "journal --help",
 			"journal search -h", "operator -h", "webhook --help", "webhook add -h", "webhook verify -h"},
 		1: {"serve", "serve --config absent.yaml", "key list", "ranges status", "check absent.json", "config check", "config show", "config show absent.yaml",
@@ -36,7 +36,7 @@ func TestExitStatus(t *testing.T) {
 			"journal search --limit 0", "journal search --last4 42", "webhook", "webhook ad", "webhook list",
 			"webhook add --merchant Shop", "webhook list --merchant Shop x", "webhook verify --id x -",
 			"webhook verify --secret x --id x --timestamp 1 --signature x", "health now", "licenses now", "outcomes now",
-			"docs export", "docs exprot x", "docs export x y",
+			"docs export", "docs exprot x", "docs export x y", "mcp now",
 			"health --url ftp://x", "health --url", "health --url http://127.0.0.1:1 --config x.yaml"},
 	} {
 		for _, line := range lines {

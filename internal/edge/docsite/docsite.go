@@ -1,5 +1,6 @@
 // Package docsite makes a site of the documentation: pages, a search that needs no server, the text of each page in
-// Markdown, and the description of the API. Use [New], and serve the [Site] or write it with [Site.Export].
+// Markdown, and the description of the API. Use [New], and serve the [Site] or write it with [Site.Export]. Programs
+// search with [Site.Search].
 //
 // A page loads nothing from outside and works without its script. Links are relative, so an exported site works below
 // any address, and from a disk.
@@ -49,6 +50,7 @@ type Site struct {
 	files     map[string]*file // by the path below [Path]
 	rootLLMs  *file
 	templates map[string]*template.Template
+	ranking   func() (*ranking, error)
 }
 
 // A file is one of the site.
@@ -120,6 +122,7 @@ func New() (*Site, error) {
 	for _, name := range pictures {
 		s.add(name, svgType, func() ([]byte, error) { return docs.Files.ReadFile(name) })
 	}
+	s.ranking = sync.OnceValues(s.newRanking)
 	return s, s.parseTemplates()
 }
 

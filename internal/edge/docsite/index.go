@@ -78,6 +78,38 @@ const maxUnbroken = 10
 // maxEntryText is how much text of an entry is searched, in bytes.
 const maxEntryText = 2000
 
+// A pageEntry is an entry with the index of its page.
+type pageEntry struct {
+	page int
+	entry
+}
+
+// entries returns the entries of all pages, in their order. What versions of a message have in common is in it once,
+// for the newest version.
+func (s *Site) entries() ([]pageEntry, error) {
+	var all []pageEntry
+	for i, p := range s.pages {
+		c, err := p.content()
+		if err != nil {
+			return nil, err
+		}
+		last := map[entry]int{} // the newest version is the last
+		for j, e := range c.entries {
+			last[entry{title: e.title, text: e.text}] = j
+		}
+		for j, e := range c.entries {
+			if last[entry{title: e.title, text: e.text}] != j {
+				continue
+			}
+			if len(e.text) > maxEntryText {
+				e.text = strings.ToValidUTF8(e.text[:maxEntryText], "")
+			}
+			all = append(all, pageEntry{i, e})
+		}
+	}
+	return all, nil
+}
+
 // index returns the script with all entries: pages with address, title and area, and entries with the index of
 // their page, anchor, title, heading and text.
 func (s *Site) index() ([]byte, error) {
@@ -85,26 +117,19 @@ func (s *Site) index() ([]byte, error) {
 		Pages   [][3]string `json:"pages"`
 		Entries [][5]any    `json:"entries"`
 	}
-	for i, p := range s.pages {
+	for _, p := range s.pages {
 		c, err := p.content()
 		if err != nil {
 			return nil, err
 		}
 		all.Pages = append(all.Pages, [3]string{p.path, c.title, p.area.Title})
-		last := map[entry]int{} // what versions have in common is found in the newest, which is the last
-		for j, e := range c.entries {
-			last[entry{title: e.title, text: e.text}] = j
-		}
-		for j, e := range c.entries {
-			text := e.text
-			if last[entry{title: e.title, text: text}] != j {
-				continue
-			}
-			if len(text) > maxEntryText {
-				text = strings.ToValidUTF8(text[:maxEntryText], "")
-			}
-			all.Entries = append(all.Entries, [5]any{i, e.anchor, e.title, e.heading, text})
-		}
+	}
+	entries, err := s.entries()
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		all.Entries = append(all.Entries, [5]any{e.page, e.anchor, e.title, e.heading, e.text})
 	}
 	data, err := json.Marshal(all)
 	return append(append([]byte("globalThis.docsIndex = "), data...), ";\n"...), err
