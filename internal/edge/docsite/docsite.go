@@ -51,6 +51,12 @@ type Site struct {
 	rootLLMs  *file
 	templates map[string]*template.Template
 	ranking   func() (*ranking, error)
+	sandbox   *sandbox // nil if the site is served by none
+}
+
+// A sandbox is one that serves the site, so that readers can send requests from the page with every operation.
+type sandbox struct {
+	Key string // the API key that the page offers; "" if it is for those alone who started the sandbox
 }
 
 // A file is one of the site.
@@ -84,8 +90,14 @@ type page struct {
 }
 
 // New returns the site of the pages that this program has.
-func New() (*Site, error) {
-	s := &Site{byName: map[string]*page{}, files: map[string]*file{}}
+func New() (*Site, error) { return newSite(nil) }
+
+// NewInSandbox returns the site for a sandbox that serves it at [Path] of the address of its API. On the page with every
+// operation, readers can send requests to it. The page offers the API key to everybody; "" offers none.
+func NewInSandbox(key string) (*Site, error) { return newSite(&sandbox{key}) }
+
+func newSite(box *sandbox) (*Site, error) {
+	s := &Site{byName: map[string]*page{}, files: map[string]*file{}, sandbox: box}
 	for _, area := range docs.Areas() {
 		for _, section := range area.Sections {
 			for _, name := range section.Pages {
@@ -97,6 +109,8 @@ func New() (*Site, error) {
 	}
 	s.addHTML("index.html", "home", s.frame)
 	s.addHTML("search.html", "search", s.frame)
+	s.addHTML(operationsPath, "operations", s.operationsFrame)
+	s.files[operationsPath].policy = func() (string, error) { return s.operationsPolicy(), nil }
 	s.add(llmsPath, "text/plain; charset=utf-8", func() ([]byte, error) { return s.llms("") })
 	s.add("index.md", markdownType, func() ([]byte, error) { return s.llms("") })
 	s.rootLLMs = newFile("text/plain; charset=utf-8", func() ([]byte, error) { return s.llms("docs/") })
@@ -114,6 +128,9 @@ func New() (*Site, error) {
 	})
 	s.add("assets/index.js", scriptType, s.index)
 	s.add("assets/search.js", scriptType, func() ([]byte, error) { return assets.ReadFile("assets/search.js") })
+	if box != nil {
+		s.add("assets/try.js", scriptType, func() ([]byte, error) { return assets.ReadFile("assets/try.js") })
+	}
 	s.add("assets/mark.svg", svgType, func() ([]byte, error) { return assets.ReadFile("assets/mark.svg") })
 	pictures, err := fs.Glob(docs.Files, "images/*/*.svg")
 	if err != nil {
@@ -277,6 +294,8 @@ type frame struct {
 	Body         template.HTML
 	Areas        []areaLinks
 	Before, Next *link // the pages before and behind this one
+	Operations   []operationGroup
+	Sandbox      *sandbox
 }
 
 // An areaLinks is an area with the links of its pages.

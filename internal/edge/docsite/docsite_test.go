@@ -194,6 +194,71 @@ func TestPagesShowTheirPictures(t *testing.T) {
 	}
 }
 
+// TestEveryOperationIsOnItsPage: the page of the operations has each operation of the description with an example of
+// its body. Outside of a sandbox it has no form, and says how to start one.
+func TestEveryOperationIsOnItsPage(t *testing.T) {
+	var description struct {
+		Paths map[string]map[string]struct {
+			OperationID string
+			RequestBody *struct{ Required bool }
+		}
+	}
+	site := newSite(t)
+	if err := json.Unmarshal(get(site, "/openapi.json").Body.Bytes(), &description); err != nil {
+		t.Fatal(err)
+	}
+	page := get(site, "/docs/operations.html").Body.String()
+	if strings.Contains(page, `<form class="try"`) || !strings.Contains(page, "<code>threeds sandbox</code>") {
+		t.Error("the page does not say how to start the sandbox, or has forms without one")
+	}
+	box, err := docsite.NewInSandbox("a-key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inSandbox, operations := get(box, "/docs/operations.html").Body.String(), 0
+	for at, methods := range description.Paths {
+		for method, o := range methods {
+			operations++
+			_, part, isThere := strings.Cut(page, `<h3 id="`+o.OperationID+`"><code>`+strings.ToUpper(method)+" "+at+"</code>")
+			part, _, _ = strings.Cut(part, "</section>")
+			if hasBody := strings.Contains(part, "data-example="); !isThere || hasBody != (o.RequestBody != nil) {
+				t.Errorf("%s %s is on the page: %t, with a body: %t", method, at, isThere, hasBody)
+			}
+			form := `data-method="` + strings.ToUpper(method) + `" data-path="` + at + `"`
+			if !strings.Contains(inSandbox, form) {
+				t.Errorf("the sandbox has no form for %s %s", method, at)
+			}
+		}
+	}
+	if operations < 20 {
+		t.Errorf("%d operations, fewer than there must be", operations)
+	}
+}
+
+// TestReadersOfASandboxMaySendRequests: in a sandbox the page of the operations may call the API of its own origin, by
+// a script of the site. It offers the key that everybody may know, and no other one. The other pages are as they are
+// everywhere.
+func TestReadersOfASandboxMaySendRequests(t *testing.T) {
+	for _, key := range []string{"a-key", ""} {
+		box, err := docsite.NewInSandbox(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := get(box, "/docs/operations.html")
+		page, allowed := w.Body.String(), w.Header().Get("Content-Security-Policy")
+		if !strings.Contains(allowed, "; connect-src 'self';") || !strings.Contains(allowed, "script-src 'self';") {
+			t.Errorf("policy %q", allowed)
+		}
+		if !strings.Contains(page, `<input name="key" value="`+key+`"`) || strings.Count(page, "<script") != 1 ||
+			!strings.Contains(page, `<script defer src="assets/try.js"></script>`) || get(box, "/docs/assets/try.js").Code != http.StatusOK {
+			t.Errorf("with the key %q the page has no field for it, or another script", key)
+		}
+		if get(box, "/docs/api.html").Header().Get("Content-Security-Policy") != get(newSite(t), "/docs/api.html").Header().Get("Content-Security-Policy") {
+			t.Error("another page may load more in a sandbox")
+		}
+	}
+}
+
 // TestExportIsWhatIsServed: an export has the files that are served, byte for byte, and no others.
 func TestExportIsWhatIsServed(t *testing.T) {
 	dir, files := t.TempDir(), readSite(t)

@@ -220,6 +220,8 @@ func (s *Site) linkFrom(page, ext string) func(string) string {
 		}
 		full := path.Join(path.Dir(page), name)
 		switch {
+		case full == "openapi.yaml" && ext == ".html":
+			return strings.TrimSuffix(name, "openapi.yaml") + operationsPath + fragment
 		case s.byName[full] != nil:
 			return pathOf(name, ext) + fragment
 		case s.has(full):

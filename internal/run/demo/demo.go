@@ -71,7 +71,7 @@ func (s *Sandbox) Run(ctx context.Context, stdout io.Writer) (err error) {
 	if o.Keys != nil {
 		shown.APIKey, shown.PublicKey = o.Keys.Key, "" // the pages of the shop are for everybody
 	}
-	site, err := docsite.New()
+	site, err := docsite.NewInSandbox(shown.PublicKey)
 	if err != nil {
 		return errors.Join(err, o.API.Close())
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"regexp"
@@ -17,6 +20,7 @@ import (
 
 	"github.com/openthreeds/threeds/docs"
 	"github.com/openthreeds/threeds/internal/edge/docsite"
+	"github.com/openthreeds/threeds/internal/run/playground"
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
@@ -197,6 +201,118 @@ func TestPicturesOfFlowsAreReadOnAPhone(t *testing.T) {
 		ground, err := chromedp.Run(tab, chromedp.Evaluate[string](`getComputedStyle(document.querySelector(".ground")).fill`))
 		if err != nil || ground != want {
 			t.Errorf("in %s the ground is %s, want %s, %v", scheme, ground, want, err)
+		}
+	}
+}
+
+// startSandbox runs a sandbox that serves the documentation, and returns its address.
+func startSandbox(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	site, err := docsite.NewInSandbox(playground.Key)
+	must(t, err)
+	base := "http://" + l.Addr().String()
+	p, err := playground.Start(t.Context(), playground.Options{
+		Dir: t.TempDir(), API: l, Log: slog.New(slog.DiscardHandler),
+		Address: &playground.Address{PublicURL: base, Shop: http.NotFoundHandler(), Docs: site},
+	})
+	must(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		must(t, <-ended)
+	})
+	return base
+}
+
+// TestReadersTryOperationsInTheSandbox: each form of the sandbox sends its example, and shows status, headers and body.
+// An id of an answer is offered to the operations that want one. The key is stored nowhere, and the page fits a phone.
+func TestReadersTryOperationsInTheSandbox(t *testing.T) {
+	base := startSandbox(t)
+	tab := browsertest.NewBrowser(t)
+	must(t, chromedp.Do(tab, browsertest.View(1280, 900, "light"), chromedp.Navigate(base+docsite.Path+"operations.html")))
+	send := func(path, method string) (status, headers, body string) {
+		t.Helper()
+		form := fmt.Sprintf(`document.querySelector('form[data-path="%s"][data-method="%s"]')`, path, method)
+		must(t, chromedp.Do(tab, chromedp.Evaluate[chromedp.Void](form+`.requestSubmit()`)))
+		must(t, browsertest.Wait(tab, func() (bool, error) {
+			return chromedp.Run(tab, chromedp.Evaluate[bool](`!`+form+`.querySelector(".answer").hidden`))
+		}))
+		shown, err := chromedp.Run(tab, chromedp.Evaluate[[]string](`[".status", ".headers", ".body"].map(part => `+form+`.querySelector(part).textContent)`))
+		must(t, err)
+		return shown[0], shown[1], shown[2]
+	}
+	for _, tt := range []struct{ method, path, status, body string }{
+		{"POST", "/preauth", "200 ", `"messageType": "CRD"`},
+		{"POST", "/auth", "200 ", `"messageType": "ARes"`},
+		{"POST", "/authentications", "201 ", `"status": "requires_browser"`},
+		{"GET", "/authentications/{id}", "200 ", `"status": "requires_browser"`},
+		{"POST", "/authentications/{id}/cancel", "200 ", `"status": "cancelled"`},
+		{"POST", "/lookup", "200 ", `"schemes"`},
+		{"POST", "/explain", "200 ", `"verdict"`},
+		{"POST", "/enrolled", "200 ", `"enrolled": "Y"`},
+		{"POST", "/check", "400 ", `"param": "pares"`},
+		{"POST", "/delegate_authentication", "201 ", `"authentication_session_id"`},
+		{"POST", "/delegate_authentication/{id}/authenticate", "200 ", `"status": "authenticated"`},
+		{"GET", "/delegate_authentication/{id}", "200 ", `"authentication_result"`},
+		{"GET", "/webhook-endpoints", "200 ", `"data"`},
+	} {
+		status, headers, body := send(tt.path, tt.method)
+		if !strings.HasPrefix(status, tt.status) || !strings.Contains(headers, "content-type: application/") || !strings.Contains(body, tt.body) {
+			t.Errorf("%s %s: %s\n%s\n%.400s\nwant %s%s", tt.method, tt.path, status, headers, body, tt.status, tt.body)
+		}
+	}
+	must(t, chromedp.Do(tab, chromedp.Evaluate[chromedp.Void](`document.querySelector("#access input").value = "another"`)))
+	if status, _, _ := send("/preauth", "POST"); !strings.HasPrefix(status, "401 ") {
+		t.Errorf("with another key: %s, want 401", status)
+	}
+	kept, err := chromedp.Run(tab, chromedp.Evaluate[string](`localStorage.length + " " + sessionStorage.length + " " + document.cookie + location.search`))
+	if err != nil || kept != "0 0 " {
+		t.Errorf("the page keeps %q, %v", kept, err)
+	}
+	for _, width := range []int64{1280, 375} {
+		must(t, chromedp.Do(tab, browsertest.View(width, 900, "light")))
+		wide, err := chromedp.Run(tab, chromedp.Evaluate[bool](`document.documentElement.scrollWidth > innerWidth`))
+		if err != nil || wide {
+			t.Errorf("the page is wider than %d px: %t, %v", width, wide, err)
+		}
+		must(t, chromedp.Do(tab, chromedp.Evaluate[chromedp.Void](`document.getElementById("createAuthentication").scrollIntoView()`)))
+		browsertest.Screenshot(t, tab, fmt.Sprintf("docs-try-%d", width))
+	}
+}
+
+// TestAxeFindsNothingInTheOperations: axe finds nothing on the page of the operations in a sandbox, before a request and
+// with an answer.
+func TestAxeFindsNothingInTheOperations(t *testing.T) {
+	axe := browsertest.NewAxe(t)
+	base := startSandbox(t)
+	tab := browsertest.NewBrowser(t)
+	must(t, chromedp.Do(tab, chromedp.Navigate(base+docsite.Path+"operations.html")))
+	axe.CheckViews(tab, "operations")
+	must(t, chromedp.Do(tab, chromedp.Evaluate[chromedp.Void](`document.querySelector('form[data-path="/preauth"]').requestSubmit()`)))
+	must(t, browsertest.Wait(tab, func() (bool, error) {
+		return chromedp.Run(tab, chromedp.Evaluate[bool](`!document.querySelector('form[data-path="/preauth"] .answer').hidden`))
+	}))
+	axe.CheckViews(tab, "operations, answered")
+}
+
+// TestOperationsAreReadWithoutASandbox: where no sandbox serves the documentation, the page of the operations has no
+// form, and says how to start one. Without a script the page of a sandbox is whole, and says that the forms need one.
+func TestOperationsAreReadWithoutASandbox(t *testing.T) {
+	base, _ := startSite(t)
+	tab := browsertest.NewBrowser(t)
+	const shown = `[...document.querySelectorAll("form.try:not([hidden]), #access:not([hidden])")].length + " " +
+		document.querySelectorAll(".operation").length + " " + document.querySelector("article").innerText`
+	for address, want := range map[string]string{
+		base: "threeds sandbox", startSandbox(t) + docsite.Path: "The forms need JavaScript.",
+	} {
+		must(t, chromedp.Do(tab, withoutScripts, chromedp.Navigate(address+"operations.html")))
+		text, err := chromedp.Run(tab, chromedp.Evaluate[string](shown))
+		if forms, rest, _ := strings.Cut(text, " "); err != nil || forms != "0" || strings.HasPrefix(rest, "0 ") || !strings.Contains(rest, want) {
+			t.Errorf("%s: %.200s, %v; want no form, and %q", address, text, err, want)
 		}
 	}
 }
