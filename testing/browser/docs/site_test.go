@@ -237,9 +237,13 @@ func TestReadersTryOperationsInTheSandbox(t *testing.T) {
 	send := func(path, method string) (status, headers, body string) {
 		t.Helper()
 		form := fmt.Sprintf(`document.querySelector('form[data-path="%s"][data-method="%s"]')`, path, method)
-		must(t, chromedp.Do(tab, chromedp.Evaluate[chromedp.Void](form+`.requestSubmit()`)))
+		isFilled, err := chromedp.Run(tab, chromedp.Evaluate[bool](form+`.requestSubmit(), `+form+`.checkValidity()`))
+		must(t, err)
+		if !isFilled {
+			t.Fatalf("%s %s: a field is empty that has to have a value", method, path)
+		}
 		must(t, browsertest.Wait(tab, func() (bool, error) {
-			return chromedp.Run(tab, chromedp.Evaluate[bool](`!`+form+`.querySelector(".answer").hidden`))
+			return chromedp.Run(tab, chromedp.Evaluate[bool](`!`+form+`.querySelector("button").ariaDisabled`))
 		}))
 		shown, err := chromedp.Run(tab, chromedp.Evaluate[[]string](`[".status", ".headers", ".body"].map(part => `+form+`.querySelector(part).textContent)`))
 		must(t, err)
