@@ -140,7 +140,10 @@ const (
 	mostHits        = 12
 )
 
-var forFew = regexp.MustCompile(`^(?:design/|goals|conformance)`)
+var (
+	forFew      = regexp.MustCompile(`^(?:design/|goals|conformance)`)
+	definitions = regexp.MustCompile(`^(?:reference/|glossary|error-finder)`)
+)
 
 // weights has the weight of each word in each document.
 type weights map[string]map[int]float64
@@ -258,15 +261,16 @@ func (x *ranking) search(text string) []int {
 	bestOf := map[int]found{} // by page
 	for i, points := range x.parts.score(question, len(x.entries), 4) {
 		e, words := &x.entries[i], x.titlesOf[i]
-		asked := 0.0
+		asked := 0
 		for _, word := range words {
 			if slices.Contains(asks, word) {
-				asked += 1 / float64(len(words))
+				asked++
 			}
 		}
-		points *= 1 + askedCounts*asked
+		points *= 1 + askedCounts*float64(asked)/float64(max(1, len(words)))
+		isTitle := strings.ToLower(e.title) == low || asked > 0 && asked == len(words) && asked == len(asks)
 		switch {
-		case strings.ToLower(e.title) == low && strings.HasPrefix(x.paths[e.page], "reference/"):
+		case isTitle && definitions.MatchString(x.paths[e.page]):
 			points *= definitionTimes
 		case e.heading == "":
 			points *= headingCounts
