@@ -26,13 +26,13 @@ var journalCommands = []cmdline.Command{
 		Name: "search", Run: searchJournal,
 		Takes: `[--id ID] [--reference R] [--card -] [--last4 N] [--merchant NAME] [--scheme SCHEME] [--acs REF]
 			[--status STATUS] [--result R] [--reason N] [--from T] [--to T] [--limit N] [--cursor C] [--json]
-			[--config FILE]`,
+			[--archive DIR] [--config FILE]`,
 		Does: `find authentications and refused requests, the newest first; a card number is read from standard
-			input; T is RFC 3339 or a span back such as 24h or 30d`,
+			input; T is RFC 3339 or a span back such as 24h or 30d; with --archive in the files of archived days`,
 	},
 	{
 		Name: "show", Run: showJournal,
-		Takes: `[--json] [--config FILE] ID`,
+		Takes: `[--json] [--archive DIR] [--config FILE] ID`,
 		Does:  `show one of them with each of its steps, messages masked`,
 	},
 	{
@@ -59,15 +59,26 @@ var journalCommands = []cmdline.Command{
 			--key is that of the other journal`,
 	},
 	{
+		Name: "archive", Run: archiveJournal,
+		Takes: `[--before DATE] [--config FILE] DIR`,
+		Does: `write each day that is older than journal.keep_hot, or is before DATE, into a file of the folder DIR, an
+			export of that day, and remove it from the database; reports and billing still count it`,
+	},
+	{
 		Name: "erase", Run: eraseJournal,
-		Takes: `(--card - | --merchant NAME) [--yes] [--config FILE]`,
+		Takes: `(--card - | --merchant NAME) [--yes] [--archive DIR] [--config FILE]`,
 		Does: `say what would be removed of a card or a merchant; with --yes remove it for good, and say how much
-			that was`,
+			that was; with --archive from the files of archived days, too`,
 	},
 	{
 		Name: "verify", Run: verifyJournal,
 		Takes: `[--key FILE] [--config FILE] FILE`,
 		Does:  `say whether an export of the journal or the audit trail is as it was written (- is standard input)`,
+		Other: []cmdline.Form{{
+			Takes: `--archive DIR [--key FILE] [--config FILE]`,
+			Does: `say whether the folder has all files of archived days, and whether they are as they were written; with
+				--key only the latter`,
+		}},
 	},
 	{
 		Name: "witness", Run: witnessJournal,
@@ -113,6 +124,7 @@ func eraseJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	card := cmd.String("card", "", "- reads the whole card number from standard input")
 	name := cmd.String("merchant", "", "all of this merchant")
 	isSure := cmd.Bool("yes", false, "do it: what is erased cannot be brought back")
+	dir := cmd.String("archive", "", "erase from the files of archived days in this folder, too")
 	file := cmd.ConfigFlag()
 	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
@@ -133,7 +145,8 @@ func eraseJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 		object = "card"
 	}
 	if !*isSure {
-		return showErasable(ctx, cmd, *file, object, journal.Query{Card: number, Merchant: *name, Limit: maxSearch})
+		return showErasable(ctx, cmd, *file, object, *dir != "",
+			journal.Query{Card: number, Merchant: *name, Limit: maxSearch})
 	}
 	return local.WithJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
 		return local.WithKeys(ctx, *file, func(c *config.Config, db store.Store, ring *keyring.Ring) error {
@@ -147,17 +160,23 @@ func eraseJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 			}
 			fmt.Fprintf(cmd.Stderr, "threeds: erased %s, %s\n", terminal.Count(done.Events, "event"),
 				terminal.Count(done.Answers, "kept answer"))
-			_, err = fmt.Fprintf(cmd.Stdout, "erased: %s, %s\n", terminal.Count(done.Authentications, "authentication"),
+			fmt.Fprintf(cmd.Stdout, "erased: %s, %s\n", terminal.Count(done.Authentications, "authentication"),
 				terminal.Count(done.Records, "record"))
-			return err
+			if *dir == "" {
+				printUnreached(cmd, done.Unreached)
+				return nil
+			}
+			return eraseFromFolder(ctx, cmd, st, keys, *dir,
+				journal.Query{Card: number, Merchant: *name, By: local.Actor().Who})
 		})
 	})
 }
 
 // showErasable prints what an erasure would remove of a card or a merchant, and changes nothing. The audit trail says
 // that somebody has looked.
-func showErasable(ctx context.Context, cmd *cmdline.Invocation, file, object string, q journal.Query) error {
-	return local.WithJournal(ctx, file, func(st journal.Store, _ *journal.Keys) error {
+func showErasable(ctx context.Context, cmd *cmdline.Invocation, file, object string, hasFolder bool,
+	q journal.Query) error {
+	return local.WithJournal(ctx, file, func(st journal.Store, keys *journal.Keys) error {
 		query := map[string]string{}
 		if q.Merchant != "" {
 			query["merchant"] = q.Merchant
@@ -180,6 +199,15 @@ func showErasable(ctx context.Context, cmd *cmdline.Invocation, file, object str
 		_, err = fmt.Fprintf(cmd.Stdout,
 			"%s in the journal%s; --yes erases what belongs to the %s, events for webhooks and kept answers too\n",
 			found, newest, object)
+		if err != nil || hasFolder {
+			return err
+		}
+		files, err := journal.ArchivedFiles(ctx, st, keys)
+		var names []string
+		for _, f := range files {
+			names = append(names, f.Name)
+		}
+		printUnreached(cmd, names)
 		return err
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -56,19 +55,30 @@ func exportJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	})
 }
 
-func verifyJournal(_ context.Context, cmd *cmdline.Invocation) error {
+func verifyJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	keyFile := cmd.String("key", "",
 		"the public key that \"threeds journal key\" prints; unset, that of the configuration")
+	dir := cmd.String("archive", "", "verify the files of archived days in this folder")
 	file := cmd.ConfigFlag()
-	rest, err := cmd.ReadExactly(1, "FILE is missing (- is standard input)")
+	rest, err := cmd.ReadArgs(1)
 	if err != nil {
 		return err
 	}
-	from, closeInput, err := cmdline.OpenInput(rest[0], cmd.Stdin)
+	if (*dir == "") == (len(rest) == 0) {
+		return cmdline.Usagef("journal verify: want either FILE (- is standard input) or --archive DIR")
+	}
+	if *dir != "" {
+		return verifyFolder(ctx, cmd, *dir, *keyFile, *file)
+	}
+	in, closeInput, err := cmdline.OpenInput(rest[0], cmd.Stdin)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = closeInput() }() // only read
+	from, err := journal.Decompressed(in)
+	if err != nil {
+		return err
+	}
 	signers, err := local.ReadSigners(*keyFile, *file)
 	if err != nil {
 		return err
@@ -77,7 +87,11 @@ func verifyJournal(_ context.Context, cmd *cmdline.Invocation) error {
 	if err != nil {
 		return nameFile(rest[0], err)
 	}
-	_, err = fmt.Fprintf(cmd.Stdout, "ok: %d records, %d erased, %d days\n", got.Records, got.Erased, got.Days)
+	archived := ""
+	if got.Archived > 0 {
+		archived = fmt.Sprintf(", %d days archived in files", got.Archived)
+	}
+	_, err = fmt.Fprintf(cmd.Stdout, "ok: %d records, %d erased, %d days%s\n", got.Records, got.Erased, got.Days, archived)
 	return err
 }
 
@@ -160,7 +174,7 @@ func importJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	if len(rest) == 0 || rest[0] == "-" {
 		return cmdline.Usagef("journal import: FILE is missing (it is read twice, so standard input is none)")
 	}
-	f, err := os.Open(rest[0])
+	f, err := journal.OpenExport(rest[0])
 	if err != nil {
 		return err
 	}

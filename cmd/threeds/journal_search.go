@@ -39,6 +39,7 @@ func searchJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	cmd.TimeFlag("to", "before then", &q.To)
 	cmd.IntVar(&q.Limit, "limit", 50, "how many at most")
 	asJSON := cmd.Bool("json", false, "print JSON")
+	dir := cmd.String("archive", "", "search in the files of this folder, not in the database")
 	file := cmd.ConfigFlag()
 	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
@@ -62,8 +63,8 @@ func searchJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	if q.Card, err = readTypedCard(*card, cmd.Stdin); err != nil {
 		return err
 	}
-	return local.WithJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
-		query := cmd.Given("card", "config", "json")
+	return local.WithJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
+		query := cmd.Given("card", "config", "json", "archive")
 		for name, text := range query {
 			if cardnumber.MayBe(text) { // typed into another field than its own
 				query[name] = "***"
@@ -73,11 +74,15 @@ func searchJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 			map[string]any{"query": query, "byCard": q.Card != ""}); err != nil {
 			return err
 		}
-		page, err := st.Search(ctx, q)
+		search := st.Search
+		if *dir != "" {
+			search = (&journal.Folder{Dir: *dir, Keys: keys}).Search
+		}
+		page, err := search(ctx, q)
 		if err != nil {
 			return err
 		}
-		if len(page.Records) == 0 {
+		if len(page.Records) == 0 && *dir == "" {
 			if err := local.CheckSearched(ctx, *file, st, &q); err != nil {
 				return fmt.Errorf("journal search: --%w", err)
 			}
@@ -108,13 +113,18 @@ func searchJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 
 func showJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	asJSON := cmd.Bool("json", false, "print JSON")
+	dir := cmd.String("archive", "", "look into the files of this folder, not into the database")
 	file := cmd.ConfigFlag()
 	rest, err := cmd.ReadExactly(1, "ID is missing")
 	if err != nil {
 		return err
 	}
-	return local.WithJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
-		d, err := st.Show(ctx, rest[0])
+	return local.WithJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
+		show := st.Show
+		if *dir != "" {
+			show = (&journal.Folder{Dir: *dir, Keys: keys}).Show
+		}
+		d, err := show(ctx, rest[0])
 		if errors.Is(err, journal.ErrNotFound) {
 			return errors.New("journal: no record has this id")
 		}

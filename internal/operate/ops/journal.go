@@ -33,6 +33,8 @@ type Erased struct {
 	Records         int `json:"records"`
 	Events          int `json:"events"`  // for webhooks
 	Answers         int `json:"answers"` // kept for an Idempotency-Key
+	// files of archived days, which the erasure does not reach; threeds journal erase --archive does
+	Unreached []string `json:"unreached,omitempty"`
 }
 
 // EraseJournal removes what belongs to a card or to a merchant, for good. The audit trail says so without the card.

@@ -155,6 +155,9 @@ type Config struct {
 		// How long personal data of messages are kept, such as names, addresses, telephone numbers and the IP of the browser;
 		// at most as long as `messages`. With `off` none are written, and those that are there go.
 		Personal time.Duration `yaml:"personal"`
+		// How long a day stays in the database before `threeds journal archive` writes it into a file; less than `keep`, and
+		// no less than `personal`, because files have no personal data. Unset, all days stay in the database.
+		KeepHot time.Duration `yaml:"keep_hot"`
 		// Where it is kept. Unset, next to the transactions, where `store.url` says.
 		URL StoreURL `yaml:"url"`
 		// The file of its keys, which all nodes have. It is made, readable by its owner alone, when absent. Unset,

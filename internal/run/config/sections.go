@@ -127,8 +127,24 @@ func (l *loader) readJournal(file *section) {
 			"personal data cannot be kept for longer than the messages that they are of, which are kept for %dd: lower it, or raise journal.messages",
 			int(c.Messages.Hours())/24)
 	}
+	c.KeepHot = optional(s, "keep_hot", days("1d", "4000d"), "")
+	l.checkKeepHot()
 	c.URL = optional(s, "url", l.storeURL(), "")
 	c.Keys = optional(s, "keys", l.path(), "")
+}
+
+// checkKeepHot checks how long days stay in the database against how long they and their personal data are kept.
+func (l *loader) checkKeepHot() {
+	switch c := &l.config.Journal; {
+	case c.KeepHot == 0:
+	case c.KeepHot >= c.Keep && c.Keep > 0:
+		l.fault("journal.keep_hot",
+			"no day is archived before its time of %dd is over: lower it, or raise journal.keep", int(c.Keep.Hours())/24)
+	case c.KeepHot < c.Personal:
+		l.fault("journal.keep_hot",
+			"files have no personal data, which are kept for %dd: raise it, or lower journal.personal",
+			int(c.Personal.Hours())/24)
+	}
 }
 
 func (l *loader) readACP(s *section) {

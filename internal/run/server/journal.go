@@ -497,7 +497,16 @@ func EraseFromJournal(ctx context.Context, j journal.Store, keys *journal.Keys, 
 	if done.Answers, err = answers.Erase(ctx, rows, merchant, ids, cards); err != nil {
 		return done, err
 	}
-	done.Authentications, done.Records, err = j.Erase(ctx, q)
+	if done.Authentications, done.Records, err = j.Erase(ctx, q); err != nil {
+		return done, err
+	}
+	files, err := journal.ArchivedFiles(ctx, j, keys)
+	for _, f := range files {
+		done.Unreached = append(done.Unreached, f.Name)
+	}
+	if journal.IsChanged(err) { // the evidence says what of the seals was changed
+		err = nil
+	}
 	return done, err
 }
 

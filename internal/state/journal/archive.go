@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -112,7 +113,8 @@ func (s *tableStore) part(context.Context, string) (*database, error) { return s
 func (db *database) visit(ctx context.Context, v Visitor) error {
 	chains, err := readRows(ctx, db, func(c *ArchivedChain) []any {
 		return []any{&c.Chain, &c.Day, &c.Seq, &c.Link}
-	}, `SELECT chain, day, seq, link FROM journal_chains ORDER BY day, chain`)
+	}, fmt.Sprintf(`SELECT chain, day, seq, link FROM journal_chains WHERE closed <> %d ORDER BY day, chain`,
+		chainArchived))
 	if err != nil {
 		return err
 	}

@@ -111,10 +111,17 @@ func (b billing) addLive(ctx context.Context, db *database, tx *sql.Tx, from, to
 	if err != nil {
 		return err
 	}
+	archived, err := db.archivedDays(ctx, tx)
+	if err != nil {
+		return err
+	}
 	for _, day := range days {
 		at, err := time.Parse(time.DateOnly, day)
 		if err != nil {
 			return err
+		}
+		if archived[day] {
+			continue // it was added to journal_billing
 		}
 		begin, end := spanOfDay(at)
 		newest, err := db.readNewest(ctx, tx, begin, end, isWanted)

@@ -159,8 +159,15 @@ func (c *counter) divide(ctx context.Context, q CountQuery) (d division, err err
 	if err != nil {
 		return d, err
 	}
+	archived, err := c.db.archivedDays(ctx, c.tx)
+	if err != nil {
+		return d, err
+	}
 	var ofHours []span
 	for _, hour := range dirty {
+		if archived[dayOf(time.UnixMilli(hour*hourLen))] {
+			continue // its rollups count records that are in files
+		}
 		ofHours = append(ofHours, span{hour * hourLen, (hour + 1) * hourLen})
 	}
 	for _, s := range c.bad {

@@ -77,8 +77,12 @@ func (db *database) eraseDay(ctx context.Context, tx *sql.Tx, begin int64, condi
 	if err != nil {
 		return 0, 0, err
 	}
+	archived, err := db.archivedDays(ctx, tx)
+	if err != nil {
+		return 0, 0, err
+	}
 	counts := billing{}
-	if begin >= until {
+	if begin >= until && !archived[dayOf(time.UnixMilli(begin))] {
 		counts.addNewest(newest)
 	}
 	if err := db.book(ctx, tx, counts, 0); err != nil {

@@ -161,6 +161,7 @@ type tableChain struct {
 // least what it has written.
 func (e *evidence) chains(ctx context.Context) (map[string]tableChain, error) {
 	all := map[string]tableChain{}
+	var short []shortChain
 	err := e.parts.eachPart(ctx, func(_ string, db *database) error {
 		own := db.ownEnds()
 		rows, err := db.readChains(ctx)
@@ -173,13 +174,20 @@ func (e *evidence) chains(ctx context.Context) (map[string]tableChain, error) {
 			}
 		}
 		for chain, seq := range own {
-			if err == nil && all[chain].Seq < seq && e.known.isKept(chain) {
-				err = e.report(&faultError{fmt.Sprintf("the chain %s has %d entries, and this process has written %d", chain,
-					all[chain].Seq, seq)})
+			if all[chain].Seq < seq {
+				short = append(short, shortChain{chain,
+					fmt.Sprintf("the chain %s has %d entries, and this process has written %d", chain, all[chain].Seq, seq)})
 			}
 		}
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	short, err = e.withoutAway(ctx, short)
+	for _, c := range short {
+		_ = e.report(&faultError{c.what})
+	}
 	return all, err
 }
 
@@ -227,24 +235,29 @@ func (e *evidence) check(ctx context.Context, c tableChain, isBare bool) error {
 	return nil
 }
 
-// lost returns a fault for each chain until a day that seals name and that the table lacks, or has less of.
-func (e *evidence) lost(chains map[string]tableChain, until string) (faults []error, names []string) {
+// lost reports each chain until a day that seals name and that the table lacks, or has less of. It returns the names of
+// those.
+func (e *evidence) lost(ctx context.Context, chains map[string]tableChain, until string) (names []string, err error) {
+	var short []shortChain
 	for _, name := range sortedKeys(e.known.chains) {
 		k := e.known.chains[name]
-		if name == AuditChain || !e.known.isKept(name) || k.isBroken || len(k.ends) == 0 || dayOfChain(name) > until {
+		if name == AuditChain || !e.known.isHere(name) || k.isBroken || len(k.ends) == 0 || dayOfChain(name) > until {
 			continue
 		}
 		switch has, says := chains[name].Seq, k.end().Seq; {
 		case has < says:
-			faults, names =
-				append(faults, &faultError{fmt.Sprintf("the chain %s has %d entries, and a seal says %d", name, has, says)}),
-				append(names, name)
+			short = append(short,
+				shortChain{name, fmt.Sprintf("the chain %s has %d entries, and a seal says %d", name, has, says)})
 		case has > says && k.isClosed:
-			faults = append(faults,
-				&faultError{fmt.Sprintf("the chain %s has %d entries, and it was signed with %d", name, has, says)})
+			_ = e.report(&faultError{fmt.Sprintf("the chain %s has %d entries, and it was signed with %d", name, has, says)})
 		}
 	}
-	return faults, names
+	short, err = e.withoutAway(ctx, short)
+	for _, c := range short {
+		_ = e.report(&faultError{c.what})
+		names = append(names, c.name)
+	}
+	return names, err
 }
 
 // signDays makes a seal for each day before that of now that has chains, and for the last one. A day is signed once.
@@ -305,11 +318,11 @@ func (e *evidence) signDay(ctx context.Context, first, day string, now time.Time
 		return err
 	}
 	s := statement{kind: DaySeal, at: now, days: [2]string{first, day}}
-	lost, names := e.lost(chains, day)
-	for _, fault := range lost {
-		_ = e.report(fault)
+	lost, err := e.lost(ctx, chains, day)
+	if err != nil {
+		return err
 	}
-	s.broken = slices.DeleteFunc(names, func(name string) bool { return e.known.chains[name].isClosed })
+	s.broken = slices.DeleteFunc(lost, func(name string) bool { return e.known.chains[name].isClosed })
 	for _, name := range sortedKeys(chains) {
 		c := chains[name]
 		if k := e.known.chains[name]; k != nil && k.isClosed || c.day > day || !e.known.isKept(name) ||

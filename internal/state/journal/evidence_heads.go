@@ -50,9 +50,8 @@ func (e *evidence) makeHead(ctx context.Context, now time.Time, trail *ChainEnd)
 	if err != nil {
 		return err
 	}
-	lost, _ := e.lost(chains, "9999")
-	for _, fault := range lost {
-		_ = e.report(fault)
+	if _, err := e.lost(ctx, chains, "9999"); err != nil {
+		return err
 	}
 	s := statement{kind: HeadSeal, at: now, billing: map[string]int64{}}
 	for _, name := range sortedKeys(chains) {

@@ -79,10 +79,17 @@ func (db *database) dropSeals(ctx context.Context, first int64) error {
 	return err
 }
 
-// readChains returns the chains of a database.
+// A chain in journal_chains is open while its process appends to it. One that is archived has no entries here. Its row
+// stays, so that the process that has written it appends nothing to it.
+const (
+	chainClosed   = 1
+	chainArchived = 2
+)
+
+// readChains returns the chains of a database that are not archived.
 func (db *database) readChains(ctx context.Context) ([]tableChain, error) {
 	return readRows(ctx, db, func(c *tableChain) []any { return []any{&c.Chain, &c.day, &c.Seq, &c.Link} },
-		`SELECT chain, day, seq, link FROM journal_chains`)
+		fmt.Sprintf(`SELECT chain, day, seq, link FROM journal_chains WHERE closed <> %d`, chainArchived))
 }
 
 // ownEnds returns how many entries this process has written to each of its chains.
@@ -98,7 +105,8 @@ func (db *database) ownEnds() map[string]int64 {
 
 // closeChains keeps all processes from appending to the chains until a day.
 func (db *database) closeChains(ctx context.Context, day string) error {
-	_, err := db.ExecContext(ctx, db.query(`UPDATE journal_chains SET closed = 1 WHERE closed = 0 AND day <= ?`), day)
+	_, err := db.ExecContext(ctx, db.query(`UPDATE journal_chains SET closed = ? WHERE closed = 0 AND day <= ?`),
+		chainClosed, day)
 	return err
 }
 
@@ -133,19 +141,19 @@ func (db *database) sealErasure(ctx context.Context, tx *sql.Tx, s statement, al
 			s.count++
 			all = all[1:]
 		}
-		if err := db.appendTombstone(ctx, tx, s); err != nil {
+		if err := db.appendStatement(ctx, tx, s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// appendTombstone makes one tombstone.
-func (db *database) appendTombstone(ctx context.Context, tx *sql.Tx, s statement) error {
+// appendStatement makes the seal of a statement, in a transaction where seals are in the same database.
+func (db *database) appendStatement(ctx context.Context, tx *sql.Tx, s statement) error {
 	make := func(newest *Seal) (Seal, error) {
 		if newest.N > 0 {
 			if !newest.isSignedBy(db.ours.publicKeys()) {
-				return Seal{}, fmt.Errorf("journal: nothing was erased: seal %d is not signed by a key of this journal", newest.N)
+				return Seal{}, fmt.Errorf("journal: nothing was changed: seal %d is not signed by a key of this journal", newest.N)
 			}
 			s.before = newest.Hash()
 		}

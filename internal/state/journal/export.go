@@ -66,8 +66,8 @@ func (q *Query) spanOfDays() (from, to string) {
 func (db *database) export(ctx context.Context, q Query, line func(ExportedEntry) error) error {
 	from, to := q.spanOfDays()
 	all, err := readRows(ctx, db, func(c *tableChain) []any { return []any{&c.Chain, &c.day, &c.Seq} },
-		db.query(`SELECT chain, day, seq FROM journal_chains WHERE day >= ? AND day <= ? ORDER BY day, chain`), from,
-		cmp.Or(to, lastDay))
+		db.query(`SELECT chain, day, seq FROM journal_chains
+			WHERE day >= ? AND day <= ? AND closed <> ? ORDER BY day, chain`), from, cmp.Or(to, lastDay), chainArchived)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (s *fileStore) Export(ctx context.Context, q Query, line func(ExportedEntry
 
 // An exportLine is a line of an export. Its members stand in this order, and those that are empty are left out.
 type exportLine struct {
-	Type    string `json:"type"` // header, seal, record, link, day or end
+	Type    string `json:"type"` // header, seal, tombstone, record, link, day or end
 	Version int    `json:"version,omitempty"`
 	KeyID   string `json:"keyId,omitempty"`
 	// names of the keys of card hashes
@@ -130,19 +130,26 @@ const exportVersion = 2
 // An exportWriter writes the lines of an export. It checks everything that it writes, and signs
 // nothing that does not fit.
 type exportWriter struct {
-	to     *bufio.Writer
-	keys   *Keys
-	query  Query
-	sum    hash.Hash
-	lines  int64
-	count  int
-	from   sealReader // nil for the audit trail
-	known  known      // what seals said when the export began
-	fresh  known      // what they say after an entry was read that was erased meanwhile
-	later  []Seal     // those that came meanwhile
-	check  *ChainCheck
-	read   map[string]bool // chains that the export has
-	broken error           // the first thing that does not fit
+	to       *bufio.Writer
+	keys     *Keys
+	query    Query
+	sum      hash.Hash
+	lines    int64
+	count    int
+	from     sealReader  // nil for the audit trail
+	known    known       // what seals said when the export began
+	fresh    known       // what they say after an entry was read that was erased meanwhile
+	later    []laterSeal // those that came meanwhile
+	lastSeal int64       // the last seal that the export needs
+	check    *ChainCheck
+	read     map[string]bool // chains that the export has
+	broken   error           // the first thing that does not fit
+}
+
+// A laterSeal is a seal that came while an export was written.
+type laterSeal struct {
+	Seal
+	said *statement
 }
 
 func (w *exportWriter) put(l exportLine) error {
@@ -168,46 +175,6 @@ func (s *Seal) line(kind string) exportLine {
 	return exportLine{Type: kind, Seq: s.N, Text: s.Text, KeyID: s.KeyID, Signature: signatureText(s.Signature)}
 }
 
-// readSeals has known follow the seals that are new to it, and calls do with each.
-func (w *exportWriter) readSeals(ctx context.Context, known *known, do func(*Seal, *statement) error) error {
-	if w.from == nil {
-		return nil
-	}
-	newest := Seal{}
-	err := w.from.ReadSeals(ctx, known.n+1, func(s Seal) error {
-		newest = s
-		if what := known.add(&s); what != "" {
-			return &faultError{what}
-		}
-		said, _ := parseSeal(s.Text) // add has read it
-		return do(&s, said)
-	})
-	if fault, ok := errors.AsType[*faultError](err); ok {
-		w.fail(fault)
-		return nil
-	}
-	switch {
-	case err != nil:
-		return err
-	case newest.N > 0 && !newest.isSignedBy(w.keys.publicKeys()):
-		w.fail(&faultError{fmt.Sprintf("seal %d is not signed by a key of this journal", newest.N)})
-	case known.first > max(known.kept, 1):
-		w.fail(&faultError{fmt.Sprintf("the seals before %d are gone", known.first)})
-	}
-	return nil
-}
-
-// writeSeals writes the seals of the time of the export, which are those from its first day on.
-func (w *exportWriter) writeSeals(ctx context.Context) error {
-	from, _ := w.query.spanOfDays()
-	return w.readSeals(ctx, &w.known, func(s *Seal, said *statement) error {
-		if dayOf(said.at) < from {
-			return nil
-		}
-		return w.put(s.line("seal"))
-	})
-}
-
 // writeEntry writes the line of an entry.
 func (w *exportWriter) writeEntry(ctx context.Context, e *ExportedEntry) error {
 	if w.check == nil || w.check.Chain != e.Chain {
@@ -217,9 +184,9 @@ func (w *exportWriter) writeEntry(ctx context.Context, e *ExportedEntry) error {
 		w.read[e.Chain] = true
 	}
 	if e.Content == nil && !e.IsDamaged && !w.check.isErased(e.Seq) { // it may have been erased just now
-		if err := w.readSeals(ctx, &w.fresh, func(s *Seal, _ *statement) error {
+		if err := w.readSeals(ctx, &w.fresh, func(s *Seal, said *statement) error {
 			if s.N > w.known.n {
-				w.later = append(w.later, *s)
+				w.later = append(w.later, laterSeal{*s, said})
 			}
 			return nil
 		}); err != nil {
@@ -253,15 +220,19 @@ func (w *exportWriter) endChain() {
 }
 
 // checkChains checks that no chain is missing that seals name.
-func (w *exportWriter) checkChains() {
+func (w *exportWriter) checkChains(ctx context.Context) error {
 	w.endChain()
 	from, to := w.query.spanOfDays()
 	for _, chain := range sortedKeys(w.known.chains) {
-		if day := dayOfChain(chain); chain != AuditChain && !w.read[chain] && w.known.isKept(chain) && day >= from &&
+		if day := dayOfChain(chain); chain != AuditChain && !w.read[chain] && w.known.isHere(chain) && day >= from &&
 			(to == "" || day <= to) {
+			if isArchived, err := w.isArchivedMeanwhile(ctx, chain); err != nil || isArchived {
+				return cmp.Or(err, errArchivedMeanwhile)
+			}
 			w.fail(&faultError{"the chain " + chain + " is gone"})
 		}
 	}
+	return nil
 }
 
 // WriteJSONLines exports the entries of a time, of one merchant if the query names one. Entries of others are links. It
@@ -293,9 +264,11 @@ func WriteJSONLines(ctx context.Context, to io.Writer, st Exporter, keys *Keys, 
 	if err := st.Export(ctx, q, func(e ExportedEntry) error { return w.writeEntry(ctx, &e) }); err != nil {
 		return w.count, err
 	}
-	w.checkChains()
+	if err := w.checkChains(ctx); err != nil {
+		return w.count, err
+	}
 	for i := range w.later {
-		if err := w.put(w.later[i].line("seal")); err != nil {
+		if err := w.putSeal(&w.later[i].Seal, w.later[i].said); err != nil {
 			return w.count, err
 		}
 	}

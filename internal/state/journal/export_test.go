@@ -2,6 +2,7 @@ package journal
 
 import (
 	"database/sql"
+	"io"
 	"testing"
 	"time"
 
@@ -112,3 +113,12 @@ func BeginChains(t *testing.T, st Store) {
 		db.beginChains()
 	}
 }
+
+// FailSteps has an Archiver write through a writer, and call other functions to rename a file and before a day is
+// removed. Nil ones change nothing.
+func FailSteps(a *Archiver, write func(io.Writer) io.Writer, rename func(from, to string) error, commit func() error) {
+	a.steps = diskSteps{write, rename, commit}
+}
+
+// FailRename has a Folder call another function to rename a file; nil is that of the system.
+func FailRename(f *Folder, rename func(from, to string) error) { f.rename = rename }

@@ -100,9 +100,9 @@ func (f *Follower) writeSeal(ctx context.Context, s *Seal) error {
 }
 
 // writeUntil writes the entries of a chain up to an end, after those that earlier seals name. It leaves out the entries
-// of days that are older than the journal keeps.
+// of days that are archived, or older than the journal keeps.
 func (f *Follower) writeUntil(ctx context.Context, end ChainEnd) error {
-	if end.Chain == AuditChain || !f.newest.isKept(end.Chain) {
+	if end.Chain == AuditChain || !f.newest.isHere(end.Chain) {
 		return nil
 	}
 	after := ChainEnd{Chain: end.Chain}
@@ -119,7 +119,7 @@ func (f *Follower) writeUntil(ctx context.Context, end ChainEnd) error {
 	if db != nil {
 		if err := db.exportChain(ctx, after, day, end.Seq, false, func(e ExportedEntry) error {
 			if e.Content == nil && !e.IsDamaged && !check.isErased(e.Seq) { // it may have been erased just now
-				if err := f.refreshErased(ctx); err != nil {
+				if err := f.refreshGone(ctx); err != nil {
 					return err
 				}
 			}
@@ -132,20 +132,24 @@ func (f *Follower) writeUntil(ctx context.Context, end ChainEnd) error {
 		}
 	}
 	if check.Seq != end.Seq || !bytes.Equal(check.Link, end.Link) {
+		if err := f.refreshGone(ctx); err != nil || !f.newest.isHere(end.Chain) { // it may have been archived just now
+			return err
+		}
 		return &faultError{fmt.Sprintf("the chain %s has %d entries, and a seal says %d", end.Chain, check.Seq, end.Seq)}
 	}
 	return nil
 }
 
-// refreshErased notes what was erased since the last call of writeFresh.
-func (f *Follower) refreshErased(ctx context.Context) error {
+// refreshGone notes what was erased and archived since the last call of writeFresh.
+func (f *Follower) refreshGone(ctx context.Context) error {
 	return f.Store.ReadSeals(ctx, f.newest.n+1, func(s Seal) error {
 		said, err := parseSeal(s.Text)
 		if err != nil || !s.isSignedBy(f.Keys.publicKeys()) {
 			return &faultError{fmt.Sprintf("seal %d is not signed by a key of this journal", s.N)}
 		}
-		for chain, spans := range said.erased {
-			f.newest.erased[chain] = append(f.newest.erased[chain], spans...)
+		f.newest.addErased(said)
+		for _, chain := range said.archived {
+			f.newest.archived[chain] = true
 		}
 		return nil
 	})

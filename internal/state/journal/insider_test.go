@@ -56,6 +56,17 @@ func (i *insider) ask(text string) (found []string) {
 	return found
 }
 
+// addSeal adds a seal behind the newest one, with the signature of that.
+func (i *insider) addSeal(number int, text string) {
+	i.t.Helper()
+	for _, db := range i.all {
+		if _, err := db.ExecContext(i.t.Context(), `INSERT INTO journal_seals (n, text, key_id, signature)
+			SELECT $1, $2, key_id, signature FROM journal_seals WHERE n = $3`, number, text, number-1); err != nil {
+			i.t.Fatal(err)
+		}
+	}
+}
+
 // copyTables notes the rows of all tables.
 func (i *insider) copyTables() {
 	i.t.Helper()
@@ -217,6 +228,20 @@ var tricks = []struct {
 		i.do(`DELETE FROM journal_frames WHERE chain LIKE '` + signedDay + `%'`)
 		i.do(`DELETE FROM journal_chains WHERE day = '` + signedDay + `'`)
 	}},
+	{"deletes a whole signed day, and says that it is archived", "readyz verify", func(i *insider) {
+		newest := i.ask(`SELECT text FROM journal_seals ORDER BY n DESC LIMIT 1`)[0]
+		chain := i.ask(`SELECT chain FROM journal_chains WHERE day = '` + signedDay + `'`)[0]
+		var number int
+		_, _ = fmt.Sscanf(newest, "threeds journal seal %d", &number)
+		i.addSeal(number+1, fmt.Sprintf("threeds journal seal %d\nkind archive\nbefore %x\nat 2026-03-31T23:00:00Z\nby node:a\n"+
+			"file %s.jsonl 6 ab\narchived %s\n", number+1, journal.DigestOf(nil, []byte(newest)), signedDay, chain))
+		i.do(`DELETE FROM journal_frames WHERE chain LIKE '` + signedDay + `%'`)
+		i.do(`UPDATE journal_chains SET closed = 2 WHERE day = '` + signedDay + `'`)
+	}},
+	{"deletes a whole signed day, and marks its chains as archived", "readyz verify", func(i *insider) {
+		i.do(`DELETE FROM journal_frames WHERE chain LIKE '` + signedDay + `%'`)
+		i.do(`UPDATE journal_chains SET closed = 2 WHERE day = '` + signedDay + `'`)
+	}},
 	{"deletes the newest heads", "readyz", func(i *insider) { i.do(`DELETE FROM journal_seals WHERE n > 3`) }},
 	{"deletes a head among others", "readyz verify", func(i *insider) { i.do(`DELETE FROM journal_seals WHERE n = 3`) }},
 	{"deletes the oldest heads", "verify", func(i *insider) { i.do(`DELETE FROM journal_seals WHERE n < 2`) }},
@@ -228,12 +253,7 @@ var tricks = []struct {
 		_, _ = fmt.Sscanf(newest, "threeds journal seal %d", &number)
 		text := fmt.Sprintf("threeds journal seal %d\nkind erasure\nbefore %x\nat 2026-03-31T23:00:00Z\nby node:a\nerased %s 2-2\ncount 1\n",
 			number+1, journal.DigestOf(nil, []byte(newest)), chain)
-		for _, db := range i.all {
-			if _, err := db.ExecContext(i.t.Context(), `INSERT INTO journal_seals (n, text, key_id, signature)
-				SELECT $1, $2, key_id, signature FROM journal_seals WHERE n = $3`, number+1, text, number); err != nil {
-				i.t.Fatal(err)
-			}
-		}
+		i.addSeal(number+1, text)
 		i.do(`UPDATE journal_frames SET body = '' WHERE` + frameOf(25))
 	}},
 	{"brings back from a copy what was erased", "verify", func(i *insider) {

@@ -345,6 +345,10 @@ func (db *database) countChangedHours(ctx context.Context, begin, end int64) (n 
 		return 0, err
 	}
 	defer tx.Rollback() // it has written nothing
+	archived, err := db.archivedDays(ctx, tx)
+	if err != nil {
+		return 0, err
+	}
 	for start := roundDown(begin, hourLen); start < end; start += hourLen {
 		dirty, err := readNumbers(ctx, tx, db.query(`SELECT hour FROM journal_dirty WHERE hour = ?`), start/hourLen)
 		if err != nil {
@@ -371,9 +375,11 @@ func (db *database) countChangedHours(ctx context.Context, begin, end int64) (n 
 			isSame = isSame && slices.Equal(r.at, encodeTimes(all[r.key])) &&
 				db.ours.isMAC(r.mac, postingText(start, r.key, r.at))
 		}
-		isCounted, err := db.isHourCounted(ctx, tx, start)
-		if err != nil {
-			return n, err
+		isCounted := archived[dayOf(time.UnixMilli(start))] // by records that are in files
+		if !isCounted {
+			if isCounted, err = db.isHourCounted(ctx, tx, start); err != nil {
+				return n, err
+			}
 		}
 		if !isSame || !isCounted {
 			n++

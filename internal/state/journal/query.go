@@ -249,6 +249,12 @@ func (db *database) showOf(ctx context.Context, id string, begin, end int64) (d 
 	if err != nil {
 		return d, err
 	}
+	return detailOf(entries), nil
+}
+
+// detailOf returns the detail that the entries of an authentication tell.
+func detailOf(entries []Entry) (d Detail) {
+	slices.SortStableFunc(entries, func(a, b Entry) int { return orderOf(a.Kind) - orderOf(b.Kind) })
 	newest := -1
 	var claimed []Step // the answer has them, too
 	for _, e := range entries {
@@ -267,10 +273,10 @@ func (db *database) showOf(ctx context.Context, id string, begin, end int64) (d 
 	for i := range d.Steps {
 		d.Steps[i].MS = d.Steps[i].At.Sub(d.Created).Milliseconds()
 	}
-	return d, nil
+	return d
 }
 
-// readEntries returns the entries of an id in a time, by the order of their kinds, with what stands beside them. It
+// readEntries returns the entries of an id in a time, with what stands beside them. It
 // returns ErrNotFound if there is none. What is not as it was written is left out, and counted.
 func (db *database) readEntries(ctx context.Context, id string, begin, end int64) (all []Entry, err error) {
 	places, err := db.readPlaces(ctx, db, `id = ? AND made >= ? AND made < ?`, id, begin, end)
@@ -289,7 +295,6 @@ func (db *database) readEntries(ctx context.Context, id string, begin, end int64
 	if err == nil && len(all) == 0 {
 		err = ErrNotFound
 	}
-	slices.SortStableFunc(all, func(a, b Entry) int { return orderOf(a.Kind) - orderOf(b.Kind) })
 	return all, err
 }
 

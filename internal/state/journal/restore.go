@@ -76,14 +76,43 @@ func (r *Restorer) putSeals(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return db.inTx(ctx, func(tx *sql.Tx) error {
+	if err := db.inTx(ctx, func(tx *sql.Tx) error {
 		for _, s := range all {
 			if err := db.insertSeal(ctx, tx, s); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
+	}); err != nil {
+		return err
+	}
+	for _, s := range all {
+		if err := r.markArchived(ctx, &s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// markArchived notes the chains that a seal says are in files: what is billed of them is in the counters.
+func (r *Restorer) markArchived(ctx context.Context, s *Seal) error {
+	said, err := parseSeal(s.Text)
+	if err != nil {
+		return nil // the evidence says so
+	}
+	for _, chain := range said.archived {
+		if !isChainOf(chain, dayOfChain(chain)) {
+			continue
+		}
+		db, err := r.to.part(ctx, dayOfChain(chain))
+		if err != nil {
+			return err
+		}
+		if err := db.markArchived(ctx, chain); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // putBilling writes the counters that were taken.

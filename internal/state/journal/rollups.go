@@ -174,16 +174,14 @@ func (db *database) rollHour(ctx context.Context, tx *sql.Tx, hour int64) error 
 		return err
 	}
 	start := hour * hourLen
-	if _, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_rollups WHERE start = ?`), start); err != nil {
+	archived, err := db.archivedDays(ctx, tx)
+	if err != nil {
 		return err
 	}
-	var rows [][]any
-	for merchant, t := range counts {
-		r := rollupRow{start: start, merchant: merchant, counts: t.encode()}
-		rows = append(rows, []any{start, merchant, r.counts, db.ours.mac(r.text())})
-	}
-	if err := db.putRows(ctx, tx, `INSERT INTO journal_rollups (start, merchant, counts, mac) `, rows, ""); err != nil {
-		return err
+	if !archived[dayOf(time.UnixMilli(start))] { // else the records that were counted are gone
+		if err := db.putRollups(ctx, tx, start, counts); err != nil {
+			return err
+		}
 	}
 	if err := db.putPostings(ctx, tx, start); err != nil {
 		return err
@@ -200,6 +198,19 @@ func (db *database) rollHour(ctx context.Context, tx *sql.Tx, hour int64) error 
 		}
 	}
 	return nil
+}
+
+// putRollups replaces the rollups of an hour.
+func (db *database) putRollups(ctx context.Context, tx *sql.Tx, start int64, counts map[string]tallies) error {
+	if _, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_rollups WHERE start = ?`), start); err != nil {
+		return err
+	}
+	var rows [][]any
+	for merchant, t := range counts {
+		r := rollupRow{start: start, merchant: merchant, counts: t.encode()}
+		rows = append(rows, []any{start, merchant, r.counts, db.ours.mac(r.text())})
+	}
+	return db.putRows(ctx, tx, `INSERT INTO journal_rollups (start, merchant, counts, mac) `, rows, "")
 }
 
 // readMarks reads who has marked an hour as dirty, and how often.
@@ -335,15 +346,21 @@ func (db *database) forgetRollups(ctx context.Context, tx *sql.Tx, condition str
 		ON CONFLICT (hour, writer) DO UPDATE SET n = journal_dirty.n + 1`, hourLen, condition)), args...); err != nil {
 		return err
 	}
+	archived, err := db.archivedDays(ctx, tx)
+	if err != nil {
+		return err
+	}
+	// The counts of archived days stay: the records that they count are in files.
 	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM journal_rollups
-		WHERE start / %d IN (SELECT hour FROM journal_dirty WHERE writer = 'erase')`, hourLen)); err != nil {
+		WHERE start / %d IN (SELECT hour FROM journal_dirty WHERE writer = 'erase') AND start / %d NOT IN (%s)`, hourLen, dayLen,
+		archived.numbers())); err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM journal_postings
 		WHERE made / %d IN (SELECT hour FROM journal_dirty WHERE writer = 'erase')`, hourLen)); err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM journal_days
+	_, err = tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM journal_days
 		WHERE start / %d / days IN (SELECT hour / 24 / days FROM journal_dirty WHERE writer = 'erase')`, dayLen))
 	return err
 }

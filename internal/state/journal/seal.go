@@ -19,7 +19,8 @@ import (
 //   - head: how far each chain has come that has grown since the head before,
 //   - day: a day is over, and these are its chains for good,
 //   - erasure: the content of these entries was erased,
-//   - expiry: days before one are over their time, with the seals of those days.
+//   - expiry: days before one are over their time, with the seals of those days,
+//   - archive: a file has these chains, and the store does not have them any more.
 
 // The kinds of seals.
 const (
@@ -27,6 +28,7 @@ const (
 	DaySeal     = "day"
 	ErasureSeal = "erasure"
 	ExpirySeal  = "expiry"
+	ArchiveSeal = "archive"
 )
 
 // A Seal is a statement with its signature, as a store and an export have it.
@@ -64,11 +66,13 @@ type statement struct {
 	chains []ChainEnd // of a head and of a day
 	broken []string   // of a day: chains that were changed in the store, and that are not signed
 	// of an erasure, by chain
-	erased  map[string][]erasedSpan
-	count   int64            // of an erasure: how many entries
-	since   string           // of an expiry: the first day that is kept
-	first   int64            // of an expiry: the first seal that is kept
-	billing map[string]int64 // of a head: how often the counters of each part of a journal were written
+	erased   map[string][]erasedSpan
+	count    int64            // of an erasure: how many entries
+	since    string           // of an expiry: the first day that is kept
+	first    int64            // of an expiry: the first seal that is kept
+	billing  map[string]int64 // of a head: how often the counters of each part of a journal were written
+	files    []DayFile        // of an archive: files that were written
+	archived []string         // of an archive: chains that the files have, and the store does not have any more
 }
 
 // sealText returns the text of a statement. Each line has a word and its values.
@@ -105,6 +109,12 @@ func (s *statement) sealText() string {
 	}
 	for _, part := range sortedKeys(s.billing) {
 		line("billing %s %d", part, s.billing[part])
+	}
+	for _, f := range s.files {
+		line("file %s %d %x", f.Name, f.Entries, f.Digest)
+	}
+	for _, chain := range s.archived {
+		line("archived %s", chain)
 	}
 	return b.String()
 }
@@ -179,6 +189,10 @@ func (s *statement) parseLine(l string) error {
 		s.first = number(rest)
 	case word == "billing" && len(part) == 2:
 		s.billing[part[0]] = number(part[1])
+	case word == "file" && len(part) == 3:
+		s.files = append(s.files, DayFile{Name: part[0], Entries: number(part[1]), Digest: bytesOf(part[2])})
+	case word == "archived":
+		s.archived = append(s.archived, rest)
 	default:
 		return errSeal
 	}
@@ -221,17 +235,19 @@ func (k *Keys) ReadDay(s *Seal) (last string, end ChainEnd, ok bool) {
 
 // A known is what the seals of a journal say together. Verify and the server follow seals by the same rules.
 type known struct {
-	n       int64 // of the newest seal; 0 means that there is none
-	first   int64 // of the oldest seal
-	hash    []byte
-	at      time.Time
-	headAt  time.Time // when the newest head was made
-	lastDay string    // the last day that was signed
-	since   string    // the first day that is kept; "" means that all are
-	kept    int64     // the first seal that is kept
-	chains  map[string]*knownChain
-	erased  map[string][]erasedSpan
-	billing map[string]int64
+	n        int64 // of the newest seal; 0 means that there is none
+	first    int64 // of the oldest seal
+	hash     []byte
+	at       time.Time
+	headAt   time.Time // when the newest head was made
+	lastDay  string    // the last day that was signed
+	since    string    // the first day that is kept; "" means that all are
+	kept     int64     // the first seal that is kept
+	chains   map[string]*knownChain
+	erased   map[string][]erasedSpan
+	billing  map[string]int64
+	archived map[string]bool      // chains that are in a file, and not in the store
+	files    map[string][]DayFile // files by their names, each as often as it was written, the newest last
 }
 
 // A knownChain is how far seals say that a chain has come.
@@ -242,7 +258,10 @@ type knownChain struct {
 }
 
 func newKnown() known {
-	return known{chains: map[string]*knownChain{}, erased: map[string][]erasedSpan{}, billing: map[string]int64{}}
+	return known{
+		chains: map[string]*knownChain{}, erased: map[string][]erasedSpan{}, billing: map[string]int64{},
+		archived: map[string]bool{}, files: map[string][]DayFile{},
+	}
 }
 
 // end returns the last end that seals name.
@@ -289,16 +308,27 @@ func (k *known) add(seal *Seal) string {
 		c := k.chain(chain)
 		c.isClosed, c.isBroken = true, true
 	}
-	for chain, spans := range s.erased {
-		k.erased[chain] = append(k.erased[chain], spans...)
-	}
+	k.addErased(s)
 	for part, n := range s.billing {
 		if n < k.billing[part] {
 			return "the counters for billing were set back"
 		}
 		k.billing[part] = n
 	}
+	for _, chain := range s.archived {
+		k.archived[chain] = true
+	}
+	for _, f := range s.files {
+		k.files[f.Name] = append(k.files[f.Name], f)
+	}
 	return ""
+}
+
+// addErased notes the entries that a tombstone names.
+func (k *known) addErased(s *statement) {
+	for chain, spans := range s.erased {
+		k.erased[chain] = append(k.erased[chain], spans...)
+	}
 }
 
 func (k *known) chain(name string) *knownChain {
@@ -332,6 +362,9 @@ func (k *known) isErased(chain string, seq int64) bool {
 
 // isKept reports whether the day of a chain is not over its time.
 func (k *known) isKept(chain string) bool { return chain == AuditChain || dayOfChain(chain) >= k.since }
+
+// isHere reports whether a chain has to be in the store: its day is not over its time, and not archived.
+func (k *known) isHere(chain string) bool { return k.isKept(chain) && !k.archived[chain] }
 
 // dayAfter returns the day behind a day; "" for what is no day.
 func dayAfter(day string) string {

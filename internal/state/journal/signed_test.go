@@ -69,6 +69,18 @@ func TestD121AnExportIsCheckedByThePageAlone(t *testing.T) {
 			t.Errorf("%s was changed: %s", name, out)
 		}
 	}
+	folder := &journal.Folder{Dir: t.TempDir(), Keys: keys}
+	a := journal.Archiver{Store: st, Keys: keys, Dir: folder.Dir, Before: day.AddDate(0, 0, 1), Now: time.Now()}
+	if err := a.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := folder.Erase(t.Context(), st, journal.Query{Merchant: "shop 1"}); err != nil || done.Entries == 0 {
+		t.Fatalf("erased %+v, %v", done, err)
+	}
+	file := folderText(t, folder.Dir)
+	if out, err := check(file); err != nil || !strings.HasSuffix(out, ": []\n") || !strings.Contains(file, `"type":"tombstone"`) {
+		t.Errorf("a file of an archived day: %v\n%s", err, out)
+	}
 }
 
 // TestA2HeadsNotedElsewhereAreCompared: heads in a log, in metrics and in an export are those of the store. A journal

@@ -18,13 +18,19 @@ import (
 )
 
 // A Verified says what an export has.
-type Verified struct{ Records, Erased, Days int }
+type Verified struct {
+	Records, Erased, Days int
+	Archived              int // Archived is how many days are in files, as seals say, and not in the export.
+}
 
 // A LineError says which line of an export is wrong.
 type LineError struct {
 	Line int
 	What string
 }
+
+// otherKey is what is wrong with the export of another journal.
+const otherKey = "keyId names another key than the one that was given"
 
 func (e *LineError) Error() string { return strconv.Itoa(e.Line) + ": " + e.What }
 
@@ -137,19 +143,21 @@ func (v *verifier) checkMembers(l *exportLine) string {
 		}
 		i := slices.IndexFunc(v.keys, func(key ed25519.PublicKey) bool { return l.KeyID == keyID(key) })
 		if i < 0 {
-			return "keyId names another key than the one that was given"
+			return otherKey
 		}
 		v.key, v.from, v.to = v.keys[i], l.From, l.To
 	case "record", "link":
 		return v.checkEntry(l)
 	case "seal":
 		return v.checkSeal(l)
+	case "tombstone":
+		return v.checkTombstone(l)
 	case "day":
 		return v.checkTrailDay(l)
 	case "end":
 		return v.checkEnd(l)
 	default:
-		return "type is not header, seal, record, link, day or end"
+		return "type is not header, seal, tombstone, record, link, day or end"
 	}
 	return ""
 }
@@ -179,6 +187,20 @@ func (v *verifier) checkSeal(l *exportLine) string {
 	return what
 }
 
+// checkTombstone checks the seal of an erasure that stands alone: those before it are about other days.
+func (v *verifier) checkTombstone(l *exportLine) string {
+	s, what := v.sealOf(l)
+	if what != "" {
+		return what
+	}
+	said, err := parseSeal(s.Text)
+	if err != nil || said.kind != ErasureSeal || said.n != l.Seq {
+		return "a tombstone that is not the seal of an erasure"
+	}
+	v.known.addErased(said)
+	return ""
+}
+
 // checkTrailDay checks a seal of days of the audit trail, which stands behind the last entry that it is about.
 func (v *verifier) checkTrailDay(l *exportLine) string {
 	s, what := v.sealOf(l)
@@ -202,7 +224,7 @@ func (v *verifier) checkTrailDay(l *exportLine) string {
 // isWanted reports whether the export has the day of a chain.
 func (v *verifier) isWanted(chain string) bool {
 	day := dayOfChain(chain)
-	return chain != AuditChain && v.known.isKept(chain) && day >= v.from && (v.to == "" || day <= v.to)
+	return chain != AuditChain && v.known.isHere(chain) && day >= v.from && (v.to == "" || day <= v.to)
 }
 
 // endChain checks that nothing is missing at the end of the chain that was read last.
@@ -264,7 +286,20 @@ func (v *verifier) checkEnd(l *exportLine) string {
 		}
 	}
 	v.isEnded = true
+	v.Archived = v.countArchived()
 	return v.checkDays(dayOf(at.Add(-signTime).AddDate(0, 0, -1)))
+}
+
+// countArchived counts the days of the export of which something is in a file.
+func (v *verifier) countArchived() int {
+	days := daySet{}
+	for chain := range v.known.archived {
+		if day := dayOfChain(chain); v.known.isKept(chain) && !v.read[chain] && day >= v.from &&
+			(v.to == "" || day <= v.to) {
+			days[day] = true
+		}
+	}
+	return len(days)
 }
 
 // checkDays checks that all days until the last one that is over are signed.
