@@ -123,24 +123,51 @@ func (b billing) addLive(ctx context.Context, db *database, tx *sql.Tx, from, to
 		if archived[day] {
 			continue // it was added to journal_billing
 		}
-		begin, end := spanOfDay(at)
-		newest, err := db.readNewest(ctx, tx, begin, end, isWanted)
-		if err != nil {
+		if err := b.addDay(ctx, db, tx, at, isWanted); err != nil {
 			return err
 		}
-		b.addNewest(newest)
 	}
 	return nil
+}
+
+// addDay adds the authentications of a day whose entries are wanted. There may be millions, so it remembers of each only
+// which counter it is in.
+func (b billing) addDay(ctx context.Context, db *database, tx *sql.Tx, day time.Time,
+	isWanted func(*frameItem) bool) error {
+	begin, end := spanOfDay(day)
+	var counters []BillingCount
+	numbers, of := map[BillingCount]uint32{}, map[[16]byte]uint32{}
+	return db.eachNewest(ctx, tx, begin, end, func(item *frameItem, e newestEntry) {
+		c := e.counter()
+		n, isKnown := numbers[c]
+		if !isKnown {
+			n = uint32(len(counters))
+			counters, numbers[c] = append(counters, c), n
+		}
+		key := idKey(item.id)
+		if was, ok := of[key]; ok { // by an older entry
+			if b[counters[was]]--; b[counters[was]] == 0 {
+				delete(b, counters[was])
+			}
+		}
+		of[key] = n
+		b[c]++
+	}, isWanted)
 }
 
 // addNewest adds authentications by their newest entries.
 func (b billing) addNewest(newest map[string]newestEntry) {
 	for _, e := range newest {
-		b[BillingCount{
-			Month: e.Record.Created.UTC().Format(monthForm), Merchant: e.Record.Merchant, API: e.Record.API,
-			DeviceChannel: e.Record.DeviceChannel, MessageCategory: e.Record.MessageCategory,
-			Kind: billedKind(e.Kind, &e.Record),
-		}]++
+		b[e.counter()]++
+	}
+}
+
+// counter returns the counter that an authentication is in.
+func (e *newestEntry) counter() BillingCount {
+	return BillingCount{
+		Month: e.Record.Created.UTC().Format(monthForm), Merchant: e.Record.Merchant, API: e.Record.API,
+		DeviceChannel: e.Record.DeviceChannel, MessageCategory: e.Record.MessageCategory,
+		Kind: billedKind(e.Kind, &e.Record),
 	}
 }
 

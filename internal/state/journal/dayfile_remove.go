@@ -118,12 +118,10 @@ func (db *database) countForGood(ctx context.Context, tx *sql.Tx, day string, at
 		return err
 	}
 	if begin >= until {
-		newest, err := db.readNewest(ctx, tx, begin, end, func(*frameItem) bool { return true })
-		if err != nil {
+		counts := billing{}
+		if err := counts.addDay(ctx, db, tx, at, func(*frameItem) bool { return true }); err != nil {
 			return err
 		}
-		counts := billing{}
-		counts.addNewest(newest)
 		if err := db.book(ctx, tx, counts, 0); err != nil {
 			return err
 		}

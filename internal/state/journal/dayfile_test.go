@@ -366,3 +366,50 @@ func TestJ7AnArchivedDayComesBackFromItsFile(t *testing.T) {
 		checkWhole(t, st, keys, archiveNow.AddDate(0, 0, 2), 0, 3)
 	})
 }
+
+// TestJ7ABackupOfAnArchivedJournalCountsNoDayTwice: after a restore the journal still verifies and says which days are
+// archived. Billing is that of before, also when a file is imported.
+func TestJ7ABackupOfAnArchivedJournalCountsNoDayTwice(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, to journal.Store, keys *journal.Keys) {
+		st, err := journal.OpenFiles(t.TempDir(), keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = st.Close() })
+		fillForArchive(t, st, keys)
+		dir := t.TempDir()
+		archive(t, st, keys, dir)
+		r, err := journal.NewRestorer(t.Context(), to, keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := st.(journal.Archive).Visit(t.Context(), journal.Visitor{
+			Billing: func(c journal.ArchivedBilling) error { r.AddBilling(c); return nil },
+			Seal:    func(s journal.Seal) error { return r.AddSeal(t.Context(), s) },
+			Day:     r.AddDay,
+			Chain:   func(c journal.ArchivedChain) error { return r.BeginChain(t.Context(), c) },
+			Frame:   func(f journal.ArchivedFrame) error { return r.AddFrame(t.Context(), f) },
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := readBilling(t, st, allMonths)
+		checkBilling(t, "after the restore", readBilling(t, to, allMonths), want)
+		checkWhole(t, to, keys, archiveNow.Add(time.Hour), 12, 3)
+		if _, faults := faultsOf(t, to, keys, dir); faults != "" {
+			t.Errorf("the folder of the journal that was restored: %s", faults)
+		}
+		f, err := journal.OpenExport(filepath.Join(dir, "2026-03-31.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if got, err := journal.Import(t.Context(), to, keys, f, keys.PublicKey()); err != nil || got.Added != 12 {
+			t.Errorf("imported %+v, %v; want 12 entries", got, err)
+		}
+		checkBilling(t, "after the import", readBilling(t, to, allMonths), want)
+	})
+}

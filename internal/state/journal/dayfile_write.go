@@ -209,8 +209,13 @@ func (a *Archiver) checkDay(ctx context.Context, db *database, day string, chain
 	if err == nil && n > 0 {
 		return &errStays{why: "it still has personal data, which no file has: see journal.personal"}
 	}
-	if err == nil {
-		n, err = db.countChangedRows(ctx, day)
+	for range 2 { // something may have been written between two looks
+		if err == nil {
+			n, err = db.countChangedRows(ctx, day)
+		}
+		if n == 0 {
+			break
+		}
 	}
 	if err == nil && n > 0 {
 		return &errStays{fmt.Sprintf(

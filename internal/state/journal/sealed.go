@@ -104,17 +104,8 @@ type newestEntry struct {
 	Record Record `json:"record"`
 }
 
-// readNewest returns the newest entry of each record of the days of a time, by its id. Of entries that are not wanted
-// nothing is read.
-func (db *database) readNewest(ctx context.Context, from querier, begin, end int64,
-	isWanted func(*frameItem) bool) (map[string]newestEntry, error) {
-	newest := map[string]newestEntry{}
-	return newest, db.eachNewest(ctx, from, begin, end,
-		func(item *frameItem, e newestEntry) { newest[item.id] = e }, isWanted)
-}
-
 // eachNewest calls do with the entries of the records of the days of a time, but for those that are older than one
-// before. So the last one of an id is its newest.
+// before. So the last one of an id is its newest. Of entries that are not wanted nothing is read.
 func (db *database) eachNewest(ctx context.Context, from querier, begin, end int64,
 	do func(*frameItem, newestEntry), isWanted func(*frameItem) bool) error {
 	n := newestEntries{ranks: map[string]int{}, do: do}
