@@ -160,6 +160,9 @@ func TestJ7ArchivedDaysAreInFilesAndTheDatabaseIsWhole(t *testing.T) {
 		if want := []string{"2026-03-30.jsonl", "2026-03-31.jsonl", "2026-04-01.jsonl"}; !slices.Equal(names, want) || entries != 36 {
 			t.Errorf("%d entries are in %q, want 36 in %q", entries, names, want)
 		}
+		if text, err := os.ReadFile(filepath.Join(dir, "2026-03-30.jsonl")); err != nil || bytes.Contains(text, []byte("chain 2026-04-02/")) {
+			t.Errorf("the file of the first day has heads of the last one, %v", err)
+		}
 		if after := countsForGood(t, st); after != before {
 			t.Errorf("counts before:\n%s\nand after:\n%s", before, after)
 		}
