@@ -101,6 +101,10 @@ var completions = []struct {
 	{"completion po", "powershell", true},
 	{"serve --config some-f", "some-file.yaml", true},
 	{"man som", "some-dir", true},
+	{"journal archive som", "some-dir", true},
+	{"journal archive --be", "--before", true},
+	{"journal verify --archive som", "some-dir", true},
+	{"journal search --archive som", "some-dir", true},
 	{"check some-f", "some-file.yaml", true},
 	{"key create --name ", "", true},
 }

@@ -36,6 +36,11 @@ func fillForArchive(t *testing.T, st journal.Store, keys *journal.Keys) {
 				e.CardHash = keys.CardHash("4000000000000028")
 			}
 		}
+		if n > 0 && n%6 == 0 { // a day is over
+			if err := st.Sign(t.Context(), claimed.Record.Created); err != nil {
+				t.Fatal(err)
+			}
+		}
 		write(t, st, claimed)
 		write(t, st, answered)
 		if _, err := st.Head(t.Context(), claimed.Record.Created.Add(time.Minute), nil); err != nil {
