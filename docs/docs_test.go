@@ -61,7 +61,7 @@ const ordinary = `API APIs ASCII BDR CA CAs CSV CycloneDX DER DSS EMV ES256 GB G
 	JavaScript JCB JSON KiB MAC MB MiB OpenAPI OpenID OTLP PCI PEM PHP PNG POST PostgreSQL RAM README RFC RSA SafeKey SECURITY
 	SHA SIGHUP SIGSTOP SIGTERM SQLite SSC SVG TCP TLS UnionPay URI URL URLs UTC UTF UUID UUIDs XML YAML YugabyteDB
 	CRReq ACSs Idempotency-Key TL VG VA VR VP CF SCHEME TIME
-	OLD NEW`
+	OLD NEW TB`
 
 // TestGlossaryHasTheAbbreviationsOfPages: an abbreviation or a name with capitals inside that two pages or more use is
 // in the glossary, unless it is an ordinary one. Terms are in the order of the alphabet, and each has its link.
