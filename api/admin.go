@@ -62,6 +62,11 @@ type EraseRequest struct {
 	Merchant   string `json:"merchant,omitempty"`
 }
 
+// A DisableRequest is the body of POST merchants/{name}/disable.
+type DisableRequest struct {
+	Reason string `json:"reason"` // For the audit trail and for those who see the merchant in the console.
+}
+
 // An AcceptRequest is the body of POST ranges/{scheme}/accept.
 type AcceptRequest struct {
 	Held int64 `json:"held,omitempty"` // The number of the generation to use; absent: the one that is held back.

@@ -15,6 +15,8 @@ const (
 	EventRangesStale         EventType = "ranges.stale"
 	EventCertificateExpiring EventType = "certificate.expiring"
 	EventEndpointDisabled    EventType = "webhook.disabled"
+	EventMerchantDisabled    EventType = "merchant.disabled"
+	EventMerchantEnabled     EventType = "merchant.enabled"
 	EventJournalHead         EventType = "journal.head"
 )
 
@@ -53,6 +55,10 @@ func EventTypes() []EventRow {
 			"30, 14, 7 days and a day before a certificate of the configuration ends, and at its end"},
 		{EventEndpointDisabled, ForOperator, Event[EndpointDisabled]{},
 			"the endpoint of a merchant was disabled because it failed for too long, or answered 410"},
+		{EventMerchantDisabled, ForOperator, Event[MerchantDisabled]{},
+			"somebody has disabled a merchant: its requests are refused"},
+		{EventMerchantEnabled, ForOperator, Event[MerchantEnabled]{},
+			"somebody has enabled a merchant that was disabled"},
 		{EventJournalHead, ForOperator, Event[JournalHead]{},
 			"once a day, and after a change of the journal's keys: how far the journal has come, to be compared later"},
 	}
@@ -93,6 +99,21 @@ type EndpointDisabled struct {
 	Endpoint string    `json:"endpoint"`     // Its id.
 	Since    time.Time `json:"failingSince"` // To a second.
 	Reason   string    `json:"reason"`
+}
+
+// A MerchantDisabled is the data of an event of type merchant.disabled.
+type MerchantDisabled struct {
+	Merchant string    `json:"merchant"`
+	Reason   string    `json:"reason"`
+	By       string    `json:"by"` // As in the audit trail.
+	At       time.Time `json:"at"` // To a second.
+}
+
+// A MerchantEnabled is the data of an event of type merchant.enabled.
+type MerchantEnabled struct {
+	Merchant string    `json:"merchant"`
+	By       string    `json:"by"` // As in the audit trail.
+	At       time.Time `json:"at"` // To a second.
 }
 
 // A JournalHead is the data of an event of type journal.head.

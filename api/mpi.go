@@ -43,6 +43,6 @@ type MPIError struct {
 // An MPIFault says what is wrong with a request of 1.0.2.
 type MPIFault struct {
 	Param   Text   `json:"param"` // The first parameter that is wrong.
-	Type    string `json:"type" schema:"enum=presence|invalid_param|invalid_request|unauthorized|rate_limit|unavailable|internal"`
+	Type    string `json:"type" schema:"enum=presence|invalid_param|invalid_request|unauthorized|merchant_disabled|rate_limit|unavailable|internal"`
 	Message Text   `json:"message"`
 }

@@ -248,6 +248,15 @@ func (d *doors) newMerchant() string {
 	return e.Name
 }
 
+// newDisabledMerchant adds a merchant that is disabled, and returns its name.
+func (d *doors) newDisabledMerchant() string {
+	d.Helper()
+	name := d.newMerchant()
+	_, err := d.acts.DisableMerchant(d.Context(), setUp, name, "stolen keys")
+	must(d.T, err)
+	return name
+}
+
 // version returns the version of a merchant.
 func (d *doors) version(name string) string {
 	d.Helper()
@@ -411,6 +420,15 @@ func actTests() map[string]actTest {
 				return name
 			},
 			ops.Command: byCommand("merchant", "remove", "--name", "ID"),
+		}},
+		"merchant disable": {(*doors).newMerchant, map[ops.Door]way{
+			ops.Admin:   byAPI(ops.Admin, "POST merchants/ID/disable", `{"reason": "stolen keys"}`, ""),
+			ops.Console: byForm("/merchants/ID", "do", "disable", "reason", "stolen keys", "sure", "1"),
+			ops.Command: byCommand("merchant", "disable", "--reason", "stolen keys", "ID"),
+		}},
+		"merchant enable": {(*doors).newDisabledMerchant, map[ops.Door]way{
+			ops.Admin: byAPI(ops.Admin, "POST merchants/ID/enable", "", ""), ops.Console: byForm("/merchants/ID", "do", "enable"),
+			ops.Command: byCommand("merchant", "enable", "ID"),
 		}},
 		"token create": {(*doors).newName, map[ops.Door]way{
 			ops.Admin:   byAPI(ops.Admin, "POST tokens", `{"name": "ID", "role": "viewer"}`, ""),

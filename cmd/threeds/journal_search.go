@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,7 +100,7 @@ func searchJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s %s\t%s\t%s\t%s\t%s\n", r.Created.Format(time.RFC3339), r.ID,
 				terminal.OneLine(r.Merchant),
 				terminal.OneLine(r.Reference), r.Card.Scheme, r.Card.Last4, r.Status, r.TransStatus, r.TransStatusReason,
-				strings.TrimSuffix(r.ErrorCode+" "+strings.Join(r.Elements, ","), " "))
+				strings.TrimSuffix(r.ErrorCode+" "+cmp.Or(strings.Join(r.Elements, ","), terminal.OneLine(r.ErrorDetail)), " "))
 		}
 		if page.Next != "" {
 			fmt.Fprintf(w, "more: --cursor %s\n", page.Next)
@@ -156,7 +157,8 @@ func showJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 			fmt.Fprintf(w, "error %s of %s: %s %s\n", e.Code, e.Component, terminal.OneLine(e.Description),
 				terminal.OneLine(e.Detail))
 		} else if d.ErrorCode != "" {
-			fmt.Fprintln(w, strings.TrimSuffix("error "+d.ErrorCode+" "+strings.Join(d.Elements, ", "), " "))
+			fmt.Fprintln(w, strings.TrimSuffix("error "+d.ErrorCode+" "+
+				cmp.Or(strings.Join(d.Elements, ", "), terminal.OneLine(d.ErrorDetail)), " "))
 		}
 		for _, s := range d.Steps {
 			fmt.Fprintf(w, "%s %+6d ms  %-10s %s\n", s.At.Format("2006-01-02 15:04:05.000"), s.MS, s.Step,

@@ -6,21 +6,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/base/cmdline"
 	"github.com/openthreeds/threeds/internal/base/hint"
+	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/base/terminal"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/run/local"
+	"github.com/openthreeds/threeds/internal/run/server"
 	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
@@ -44,6 +49,17 @@ var merchantCommands = []cmdline.Command{
 		Name: "remove", Run: runMerchant,
 		Takes: `--name NAME [--json] [--config FILE]`,
 		Does:  `remove a merchant from the store; its API keys stay good`,
+	},
+	{
+		Name: "disable", Run: runMerchantSwitch,
+		Takes: `--reason TEXT [--json] [--config FILE] NAME`,
+		Does: `have all nodes refuse what the API keys of a merchant would begin, within a second; results of what is
+			under way are handed out`,
+	},
+	{
+		Name: "enable", Run: runMerchantSwitch,
+		Takes: `[--json] [--config FILE] NAME`,
+		Does:  `serve a merchant again that was disabled`,
 	},
 }
 
@@ -71,6 +87,41 @@ func runMerchant(ctx context.Context, cmd *cmdline.Invocation) error {
 	return local.WithActs(ctx, *c.file, func(acts *ops.Acts, by operator.Actor) error {
 		c.acts, c.by = acts, by
 		return c.explain(do(ctx))
+	})
+}
+
+// runMerchantSwitch disables and enables merchants, while a server runs or before there is one.
+func runMerchantSwitch(ctx context.Context, cmd *cmdline.Invocation) error {
+	c := &merchantCommand{Invocation: cmd}
+	c.asJSON, c.file = cmd.JSONFlag(), cmd.ConfigFlag()
+	reason := ""
+	isDisable := cmd.Word() == "disable"
+	if isDisable {
+		cmd.StringVar(&reason, "reason", "", "why, for the audit trail and the operators; the merchant does not see it")
+	}
+	rest, err := cmd.ReadExactly(1, "NAME is missing")
+	if err != nil {
+		return err
+	}
+	if isDisable && reason == "" {
+		return cmdline.Usagef("%s: --reason TEXT is missing", cmd.Name())
+	}
+	c.name = rest[0]
+	return local.WithKeys(ctx, *c.file, func(conf *config.Config, st store.Store, ring *keyring.Ring) error {
+		c.acts, c.by = local.NewActs(conf, st, ring), local.Actor()
+		c.acts.Hooks = server.NewWebhooks(ctx, conf, st, ring, obs.NewLogger(cmd.Stderr, slog.LevelWarn))
+		if isDisable {
+			e, err := c.acts.DisableMerchant(ctx, c.by, c.name, reason)
+			if err != nil {
+				return c.explain(err)
+			}
+			return c.PrintResult(*c.asJSON, e, "disabled merchant %q: all nodes refuse its requests within a second", e.Name)
+		}
+		done, err := ops.Find("merchant enable").Do(c.acts, ctx, c.by, c.name)
+		if err != nil {
+			return c.explain(err)
+		}
+		return c.PrintResult(*c.asJSON, done, "enabled merchant %q: all nodes serve it within a second", c.name)
 	})
 }
 
@@ -284,7 +335,10 @@ func (c *merchantCommand) list(ctx context.Context) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", source, cmp.Or(e.MCC, "-"), cmp.Or(e.MerchantCountry, "-"),
 			cmp.Or(strings.Join(schemes, " "), "-"), terminal.OneLine(e.Name))
 	}
-	if err := w.Flush(); err != nil || refused == 0 {
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := c.printDisabled(all); err != nil || refused == 0 {
 		return err
 	}
 	_, err = fmt.Fprintf(c.Stdout,
@@ -292,6 +346,24 @@ func (c *merchantCommand) list(ctx context.Context) error {
 			"Either somebody has changed it, or the key file has not got the secret any more. Remove it, and add it again.\n",
 		terminal.Count(refused, "merchant"))
 	return err
+}
+
+// printDisabled prints a line for each merchant that is disabled.
+func (c *merchantCommand) printDisabled(all []merchant.Entry) error {
+	for _, e := range all {
+		if e.Disabled == nil {
+			continue
+		}
+		line := fmt.Sprintf("disabled: %q", e.Name)
+		if d := e.Disabled; d.By != "" {
+			line += fmt.Sprintf(" since %s by %s: %s", d.Since.Format(time.RFC3339), terminal.OneLine(d.By),
+				terminal.OneLine(d.Reason))
+		}
+		if _, err := fmt.Fprintln(c.Stdout, line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // explain returns an error of the registry in words for the command line.
@@ -310,7 +382,8 @@ func (c *merchantCommand) explain(err error) error {
 		return fmt.Errorf("merchant: there is no merchant %q (\"threeds merchant list\" shows all)", c.name)
 	case errors.Is(err, merchant.ErrExists):
 		return fmt.Errorf("merchant: there is a merchant %q already (\"threeds merchant set\" changes it)", c.name)
-	case errors.Is(err, merchant.ErrChanged), errors.Is(err, merchant.ErrRefused), errors.Is(err, merchant.ErrNoRow):
+	case errors.Is(err, merchant.ErrChanged), errors.Is(err, merchant.ErrRefused), errors.Is(err, merchant.ErrNoRow),
+		errors.Is(err, merchant.ErrDisabled), errors.Is(err, merchant.ErrEnabled):
 		return fmt.Errorf("merchant %q: %w", c.name, plainError(err))
 	}
 	return plainError(err)

@@ -111,6 +111,8 @@ export type WebhookEvent =
   | RangesStaleEvent
   | CertificateExpiringEvent
   | EndpointDisabledEvent
+  | MerchantDisabledEvent
+  | MerchantEnabledEvent
   | JournalHeadEvent;
 
 /** An Authentication is one run of 3-D Secure with its messages. */
@@ -284,6 +286,32 @@ export interface EndpointDisabledEvent {
   /** To a second. */
   timestamp: string;
   data: EndpointDisabled;
+}
+
+/**
+ * An Event is the body of a delivery to an endpoint, and what GET /events lists. Read it after its signature was
+ * verified by a library of Standard Webhooks. Its type says which data it has.
+ */
+export interface MerchantDisabledEvent {
+  /** The same each time that the event is delivered. */
+  id: string;
+  type: "merchant.disabled";
+  /** To a second. */
+  timestamp: string;
+  data: MerchantDisabled;
+}
+
+/**
+ * An Event is the body of a delivery to an endpoint, and what GET /events lists. Read it after its signature was
+ * verified by a library of Standard Webhooks. Its type says which data it has.
+ */
+export interface MerchantEnabledEvent {
+  /** The same each time that the event is delivered. */
+  id: string;
+  type: "merchant.enabled";
+  /** To a second. */
+  timestamp: string;
+  data: MerchantEnabled;
 }
 
 /**
@@ -543,6 +571,25 @@ export interface EndpointDisabled {
   /** To a second. */
   failingSince: string;
   reason: string;
+}
+
+/** A MerchantDisabled is the data of an event of type merchant.disabled. */
+export interface MerchantDisabled {
+  merchant: string;
+  reason: string;
+  /** As in the audit trail. */
+  by: string;
+  /** To a second. */
+  at: string;
+}
+
+/** A MerchantEnabled is the data of an event of type merchant.enabled. */
+export interface MerchantEnabled {
+  merchant: string;
+  /** As in the audit trail. */
+  by: string;
+  /** To a second. */
+  at: string;
 }
 
 /** A JournalHead is the data of an event of type journal.head. */

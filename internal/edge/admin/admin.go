@@ -110,6 +110,8 @@ func routes() []route {
 		{"POST", "merchants", "merchant add", "Add a merchant", addMerchant},
 		{"PATCH", "merchants/{name}", "merchant set", "Change members of a merchant", changeMerchant},
 		{"DELETE", "merchants/{name}", "merchant remove", "Remove a merchant", removeMerchant},
+		{"POST", "merchants/{name}/disable", "merchant disable",
+			"Refuse what the API keys of a merchant would begin, on all nodes", disableMerchant},
 		{"GET", "authentications", "journal search", "Search the journal, newest first", listRecords},
 		{"GET", "authentications/{id}", "journal show", "Show a record of the journal with its steps",
 			show("id", (*Handler).ShowRecord)},

@@ -271,6 +271,13 @@ func (s *site) checkOperation(operation string, want [6]int) {
 			if method == "DELETE" {
 				at += "?version=" + version
 			}
+		case "POST merchants/{name}/disable", "POST merchants/{name}/enable":
+			name := strings.TrimPrefix(path, "merchants/{name}/") + caller
+			s.addMerchant(name)
+			at, body = strings.Replace(path, "{name}", name, 1), `{"reason": "stolen keys"}`
+			if strings.HasSuffix(path, "enable") {
+				s.call("admin", "POST", "merchants/"+name+"/disable", body)
+			}
 		case "GET authentications/{id}":
 			at = "authentications/" + passedID
 		case "POST authentications/search":

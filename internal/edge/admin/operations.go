@@ -52,6 +52,14 @@ func removeMerchant(h *Handler, r *request) (any, error) {
 	return nil, h.RemoveMerchant(r.Context(), r.actor, r.PathValue("name"), r.URL.Query().Get("version"))
 }
 
+func disableMerchant(h *Handler, r *request) (any, error) {
+	var asked api.DisableRequest
+	if err := r.decode(&asked); err != nil {
+		return nil, err
+	}
+	return h.DisableMerchant(r.Context(), r.actor, r.PathValue("name"), asked.Reason)
+}
+
 func changeOperator(h *Handler, r *request) (any, error) {
 	var asked api.RoleChange
 	if err := r.decode(&asked); err != nil {

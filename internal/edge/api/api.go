@@ -5,7 +5,7 @@
 // The package knows HTTP and the form of answers, and nothing of the protocols behind
 // them. All paths go through one chain, in [Handler.ServeHTTP]:
 //
-//	shed load → authenticate → route → method → rate → admit → read → handle
+//	shed load → authenticate → route → disabled → method → rate → admit → read → handle
 //
 // What differs between the two protocols is in two files: v2.go and mpi.go.
 package api
@@ -301,9 +301,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.serve(w, r, ep, acc, &a)
 }
 
-// checkRequest authenticates a request, and then looks at its method, the coding of its body and the
-// rate of its key, in this order (docs/api.md, G2 and M1). A path that does not exist needs no key: browsers ask for
-// some paths by themselves, and the answer is no secret.
+// checkRequest authenticates a request, and looks whether its merchant is disabled. Then it looks at the method, the
+// coding of the body and the rate of the key, in this order (docs/api.md, G2, G14 and M1). A path that does not exist
+// needs no key: browsers ask for some paths by themselves, and the answer is no secret.
 func (h *Handler) checkRequest(w http.ResponseWriter, r *http.Request, ep *endpoint) (*account.Account, *failure) {
 	key := ep.protocol.apiKey(r)
 	acc, failed := h.authenticate(r, key)
@@ -312,6 +312,9 @@ func (h *Handler) checkRequest(w http.ResponseWriter, r *http.Request, ep *endpo
 		return nil, noOperation
 	case failed != nil:
 		return nil, failed
+	case acc.IsDisabled && !isForDisabled(operationOf(r)):
+		h.countRefusal(r, MerchantDisabled)
+		return nil, merchantDisabled
 	case len(ep.methods) == 0 && r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		return nil, wrongMethod
@@ -328,6 +331,16 @@ func (h *Handler) checkRequest(w http.ResponseWriter, r *http.Request, ep *endpo
 		return nil, rateLimited
 	}
 	return acc, nil
+}
+
+// isForDisabled reports whether an operation is served for a merchant that is disabled, too: it hands out the result of
+// an authentication that is under way, or ends it.
+func isForDisabled(operation string) bool {
+	switch operation {
+	case "/postauth", "/check", "/outcome", "/authentications/ID", "/authentications/ID/cancel", delegatePath + "/ID":
+		return true
+	}
+	return false
 }
 
 // authenticate finds the account of an API key.

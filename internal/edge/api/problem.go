@@ -36,6 +36,7 @@ var titles = map[string]string{
 	"idempotency-mismatch":   "The Idempotency-Key was used for another request",
 	"no-endpoint":            "There is no endpoint to deliver to",
 	"answer-unreadable":      "The kept answer cannot be read any more",
+	"merchant-disabled":      "The merchant was disabled",
 	"rate-limited":           "The rate limit of the key is reached",
 	"overloaded":             "The server cannot serve this now",
 	"internal":               "The server failed",
@@ -44,6 +45,7 @@ var titles = map[string]string{
 // problemNames are the names of problems by HTTP status; any other status is "internal".
 var problemNames = map[int]string{
 	http.StatusBadRequest:            "malformed",
+	http.StatusForbidden:             "merchant-disabled",
 	http.StatusNotFound:              "not-found",
 	http.StatusMethodNotAllowed:      "method-not-allowed",
 	http.StatusRequestEntityTooLarge: "too-large",

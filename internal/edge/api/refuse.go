@@ -24,6 +24,8 @@ const (
 	RateLimit   Refusal = "rate_limit"   // the rate limit of the key is reached
 	PerMerchant Refusal = "per_merchant" // too many AReqs of the merchant wait for the directory server
 	Connections Refusal = "connections"  // the connection was closed because there were too many
+
+	MerchantDisabled Refusal = "merchant_disabled" // an operator has disabled the merchant
 )
 
 // classOf returns the priority of a request when not all can be served. An /enrolled has no step before it, so it

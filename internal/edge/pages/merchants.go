@@ -36,13 +36,26 @@ func newMerchantEntry(e merchant.Entry) (merchantEntry, error) {
 		if json.Unmarshal(raw, &text) != nil {
 			text = string(raw)
 		}
-		isShown := slices.Contains([]string{"name", "source", "version"}, name)
+		isShown := slices.Contains([]string{"name", "source", "version", "disabled"}, name)
 		if !isShown && !slices.Contains([]string{"", "null", "{}", "[]"}, text) {
 			m.Members = append(m.Members, member{name, text})
 		}
 	}
 	slices.SortFunc(m.Members, func(a, b member) int { return strings.Compare(a.Name, b.Name) })
 	return m, err
+}
+
+// KeptIn says in words where a merchant comes from.
+func (m *merchantEntry) KeptIn() string {
+	switch m.Source {
+	case merchant.File:
+		return "configuration file"
+	case merchant.Keys:
+		return "API keys alone"
+	case merchant.Removed:
+		return "nothing: it was removed"
+	}
+	return "console"
 }
 
 // An input is a field of a form with what was typed.
@@ -123,10 +136,13 @@ func (p listPart[T]) HasSearch() bool { return p.Filter != "" || p.Count != len(
 // A merchantsView is the data of the pages of merchants.
 type merchantsView struct {
 	listPart[merchantEntry]
+	Disabled  int // how many of all merchants are disabled
 	Chosen    *merchantEntry
 	InFile    bool
 	CanAdd    bool
 	CanChange bool
+	CanSwitch bool   // the visitor may disable and enable merchants
+	Reason    string // why it is to be disabled, as it was typed
 	Name      string
 	Inputs    []input
 	Fault     string
@@ -141,6 +157,7 @@ func (h *Handler) showMerchants(v *visit, name, fault string) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
+	view := merchantsView{CanAdd: v.can("merchant add"), Name: name, Fault: fault}
 	var all []merchantEntry
 	for _, e := range entries {
 		m, err := newMerchantEntry(e)
@@ -148,8 +165,10 @@ func (h *Handler) showMerchants(v *visit, name, fault string) (result, error) {
 			return result{}, err
 		}
 		all = append(all, m)
+		if e.Disabled != nil {
+			view.Disabled++
+		}
 	}
-	view := merchantsView{CanAdd: v.can("merchant add"), Name: name, Fault: fault}
 	nameOf := func(m *merchantEntry) string { return m.Name }
 	view.listPart = newListPart("/merchants", v.URL.Query(), all, maxMerchants, nameOf, nameOf)
 	return result{template: "merchants", title: "Merchants", data: view, status: faultStatus(fault)}, nil
@@ -182,14 +201,15 @@ func (h *Handler) showMerchant(v *visit, typed url.Values, fault string) (result
 		return result{}, err
 	}
 	view := merchantsView{Chosen: &m, InFile: m.Source == merchant.File, Fault: fault, Keys: keys}
-	view.CanChange = !view.InFile && v.can("merchant set")
+	view.CanChange = !view.InFile && m.Source != merchant.Removed && v.can("merchant set")
+	view.CanSwitch, view.Reason = v.can("merchant disable"), typed.Get("reason")
 	for _, in := range merchantInputs {
 		for _, set := range m.Members {
 			if set.Name == in.Name {
 				in.Value = set.Value
 			}
 		}
-		if typed != nil {
+		if typed.Has(in.Name) {
 			in.Value = typed.Get(in.Name)
 		}
 		view.Inputs = append(view.Inputs, in)
@@ -199,12 +219,15 @@ func (h *Handler) showMerchant(v *visit, typed url.Values, fault string) (result
 
 func changeMerchant(h *Handler, v *visit) (result, error) {
 	by, name, version := v.session.Actor, v.PathValue("name"), v.PostForm.Get("version")
-	if v.PostForm.Get("do") == "remove" {
+	switch v.PostForm.Get("do") {
+	case "remove":
 		fault, err := faultOf(h.Acts.RemoveMerchant(v.Context(), by, name, version))
 		if fault != "" {
 			return h.showMerchant(v, nil, fault)
 		}
 		return result{to: "/merchants"}, err
+	case "disable", "enable":
+		return h.switchMerchant(v, name)
 	}
 	body := ops.MerchantBody{}
 	for _, in := range merchantInputs {
@@ -214,6 +237,24 @@ func changeMerchant(h *Handler, v *visit) (result, error) {
 		}
 	}
 	_, err := h.Acts.ChangeMerchant(v.Context(), by, name, version, body.Apply)
+	fault, err := faultOf(err)
+	if fault != "" {
+		return h.showMerchant(v, v.PostForm, fault)
+	}
+	return result{to: "/merchants/" + url.PathEscape(name)}, err
+}
+
+// switchMerchant disables or enables a merchant, as the button of the form says.
+func (h *Handler) switchMerchant(v *visit, name string) (result, error) {
+	var err error
+	switch {
+	case v.PostForm.Get("do") == "enable":
+		_, err = ops.Find("merchant enable").Do(h.Acts, v.Context(), v.session.Actor, name)
+	case v.PostForm.Get("sure") == "":
+		return h.showMerchant(v, v.PostForm, "Tick the box: this refuses payments.")
+	default:
+		_, err = h.Acts.DisableMerchant(v.Context(), v.session.Actor, name, v.PostForm.Get("reason"))
+	}
 	fault, err := faultOf(err)
 	if fault != "" {
 		return h.showMerchant(v, v.PostForm, fault)

@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"encoding/csv"
+	"maps"
 	"net/url"
 	"regexp"
 	"strings"
@@ -84,6 +85,45 @@ func TestK6MerchantsWithoutARestart(t *testing.T) {
 	}
 	s.want(s.get("operator", "/merchants/Fjord%20Audio"), 404)
 	s.checkTrail("merchant.change", "passkey:operator")
+}
+
+// TestK6MerchantIsDisabledWithAReason: a merchant of the configuration file, too, and not without a tick and a reason.
+// The list and the page say so. The merchant's own people are not told why.
+func TestK6MerchantIsDisabledWithAReason(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const at = "/merchants/Corner%20Shop"
+	why := url.Values{"do": {"disable"}, "reason": {"stolen keys"}, "sure": {"1"}}
+	for _, missing := range []string{"sure", "reason"} {
+		form := maps.Clone(why)
+		delete(form, missing)
+		s.want(s.post("operator", at, form), 400, `role="alert"`)
+	}
+	s.want(s.post("operator", at, url.Values{"do": {"disable"}, "reason": {"stolen keys"}}), 400, `value="stolen keys"`)
+	if body := s.get("viewer", "/merchants").Body.String(); strings.Contains(body, "Disabled") {
+		t.Error("a merchant is disabled before anybody has done so")
+	}
+	for _, caller := range []string{"viewer", "own-operator"} {
+		s.want(s.post(caller, at, why), 403)
+	}
+	if w := s.post("operator", at, why); w.Code != 303 {
+		t.Fatalf("disable: %d", w.Code)
+	}
+	s.want(s.get("viewer", "/merchants"), 200, "1 merchant is disabled", "Disabled</span>")
+	s.want(s.get("viewer", at), 200, "are refused since 1 Mar 2027, 12:00:00 UTC", "Reason: stolen keys", "Disabled by passkey:operator")
+	if body := s.get("own-admin", at).Body.String(); !strings.Contains(body, "are refused since") || strings.Contains(body, "stolen keys") {
+		t.Error("the shop's own people do not see that it is disabled, or see why")
+	}
+	s.want(s.post("operator", at, why), 400, "the merchant is disabled already")
+	if w := s.post("operator", at, url.Values{"do": {"enable"}}); w.Code != 303 {
+		t.Errorf("enable: %d", w.Code)
+	}
+	s.want(s.post("operator", at, url.Values{"do": {"enable"}}), 400, "the merchant is not disabled")
+	if body := s.get("viewer", "/merchants").Body.String(); strings.Contains(body, "Disabled") {
+		t.Error("the merchant is disabled still")
+	}
+	s.checkTrail("merchant.disable", "passkey:operator")
+	s.checkTrail("merchant.enable", "passkey:operator")
 }
 
 // TestK6KeyIsShownOnce: in the answer that makes it, and on no page after that.

@@ -203,6 +203,8 @@ func how(r *journal.Record) string {
 	switch {
 	case r.Status == "refused" && len(r.Elements) > 0:
 		return strings.Join(r.Elements[:min(3, len(r.Elements))], ", ")
+	case r.Status == "refused":
+		return r.ErrorDetail
 	case r.Challenged && slices.Contains([]string{"authenticated", "not_authenticated"}, r.Result):
 		return "after a challenge"
 	case r.Challenged && r.Result == "":

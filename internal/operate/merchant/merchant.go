@@ -1,5 +1,6 @@
 // Package merchant shows and changes the merchants of a server. Use a [Registry]: [Registry.List] and [Registry.Get]
-// show merchants, [Registry.Put] adds or changes one, [Registry.Remove] removes one.
+// show merchants, [Registry.Put] adds or changes one, [Registry.Remove] removes one. [Registry.Disable] and
+// [Registry.Enable] say whether the server serves a merchant, wherever its settings are.
 //
 // Merchants come from the configuration file or from the store. A merchant of the file wins over one of the store with
 // the same name, and cannot be changed here. Nodes use a change within a second. A caller changes the version of an
@@ -29,6 +30,8 @@ var (
 	ErrChanged  = errors.New("the merchant was changed meanwhile: read it again")
 	ErrNoRow    = errors.New("the merchant has only API keys, and no settings to remove: revoke the keys")
 	ErrRefused  = errors.New("the seal of the merchant's row does not open: remove it, and add it again")
+	ErrDisabled = errors.New("the merchant is disabled already")
+	ErrEnabled  = errors.New("the merchant is not disabled")
 )
 
 // A Source says where a merchant comes from.
@@ -36,9 +39,10 @@ type Source string
 
 // The sources.
 const (
-	File  Source = "file"
-	Store Source = "store"
-	Keys  Source = "keys" // it has API keys, and no settings
+	File    Source = "file"
+	Store   Source = "store"
+	Keys    Source = "keys"    // it has API keys, and no settings
+	Removed Source = "removed" // it has neither, and is disabled still
 )
 
 // An Entry is a merchant as a Registry shows it.
@@ -55,12 +59,20 @@ type Entry struct {
 	// IsHidden says that the store has a merchant with the same name, too, which is not used.
 	IsHidden bool `json:"hidden,omitzero"`
 
+	// Disabled says that the merchant's requests are refused, and why. It is nil for a merchant that is served. It is
+	// empty if its row in the store is not as it was sealed: the merchant is disabled all the same.
+	Disabled *account.Disabling `json:"disabled,omitzero"`
+
 	row store.Merchant
 }
 
-// Rows are what a Registry needs of a store: merchants, and API keys, which name their merchants.
+// Rows are what a Registry needs of a store: merchants, which of them are disabled, and API keys, which name their
+// merchants.
 type Rows interface {
 	store.Merchants
+	AddObject(ctx context.Context, o store.Object) error
+	Objects(ctx context.Context, kind string) ([]store.Object, error)
+	RemoveObject(ctx context.Context, kind, id string) error
 	Keys(ctx context.Context) ([]store.Key, error)
 }
 
@@ -80,7 +92,7 @@ type Registry struct {
 	CheckProfile func(m account.Merchant, schemes []string) (account.Merchant, error)
 }
 
-// List returns all merchants in the order of their names, those too that have API keys alone.
+// List returns all merchants in the order of their names, those too that have API keys alone or are only disabled.
 func (r *Registry) List(ctx context.Context) ([]Entry, error) {
 	rows, err := r.Store.Merchants(ctx)
 	if err != nil {
@@ -100,15 +112,31 @@ func (r *Registry) List(ctx context.Context) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	disabled, err := r.Store.Objects(ctx, store.DisabledObjects)
+	if err != nil {
+		return nil, err
+	}
 	known := map[string]bool{}
 	for i := range all {
 		known[all[i].Name] = true
 	}
-	for _, k := range keys {
-		if !known[k.Merchant] {
-			known[k.Merchant] = true
-			all = append(all, Entry{Merchant: account.Merchant{Name: k.Merchant}, Source: Keys})
+	addUnknown := func(name string, from Source) {
+		if !known[name] {
+			known[name] = true
+			all = append(all, Entry{Merchant: account.Merchant{Name: name}, Source: from})
 		}
+	}
+	for _, k := range keys {
+		addUnknown(k.Merchant, Keys)
+	}
+	reasons := map[string]*account.Disabling{}
+	for i := range disabled {
+		addUnknown(disabled[i].ID, Removed)
+		why, _ := account.OpenDisabling(r.Ring, &disabled[i]) // one that does not open counts, without its reason
+		reasons[disabled[i].ID] = &why
+	}
+	for i := range all {
+		all[i].Disabled = reasons[all[i].Name]
 	}
 	slices.SortFunc(all, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
@@ -223,6 +251,25 @@ func (r *Registry) Remove(ctx context.Context, name, version string) error {
 	})
 }
 
+// Disable disables a merchant: its requests are refused on all nodes within a second. The error has ErrDisabled in it
+// if it is disabled already. The caller checks that there is such a merchant.
+func (r *Registry) Disable(ctx context.Context, name string, why account.Disabling) error {
+	err := r.Store.AddObject(ctx, account.NewDisabledObject(r.Ring, name, why))
+	if errors.Is(err, store.ErrExists) {
+		return ErrDisabled
+	}
+	return err
+}
+
+// Enable ends what Disable has begun. The error has ErrEnabled in it if the merchant is not disabled.
+func (r *Registry) Enable(ctx context.Context, name string) error {
+	err := r.Store.RemoveObject(ctx, store.DisabledObjects, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return ErrEnabled
+	}
+	return err
+}
+
 // maxTries is how often a change is tried while others reseal the row.
 const maxTries = 5
 
@@ -235,7 +282,7 @@ func (r *Registry) change(ctx context.Context, name, version string, do func(Ent
 			return err
 		case was.Source == File:
 			return ErrInFile
-		case was.Source == Keys:
+		case was.Source == Keys, was.Source == Removed:
 			return ErrNoRow
 		case was.Version != version:
 			return ErrChanged

@@ -6,7 +6,13 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
+	"github.com/openthreeds/threeds/api"
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -20,6 +26,15 @@ func merchantActs() []Act {
 		{Name: "merchant add", Least: operator.Operator, Action: "merchant.create", Object: object, Doors: byOperators},
 		{Name: "merchant set", Least: operator.Operator, Action: "merchant.change", Object: object, Doors: byOperators},
 		{Name: "merchant remove", Least: operator.Operator, Action: "merchant.remove", Object: object, Doors: byOperators},
+		{Name: "merchant disable", Least: operator.Operator, Action: "merchant.disable", Object: object, Doors: byOperators},
+		{
+			Name: "merchant enable", Least: operator.Operator, Action: "merchant.enable", Object: object, Doors: byOperators,
+			Route: "POST merchants/{name}/enable", Summary: "Serve a merchant again that was disabled",
+			Answer: merchant.Entry{},
+			Do: func(a *Acts, ctx context.Context, by operator.Actor, name string) (any, error) {
+				return a.enableMerchant(ctx, by, name)
+			},
+		},
 	}
 }
 
@@ -29,7 +44,7 @@ func merchantRefusal(err error) error {
 		return errNoMerchant
 	}
 	for _, conflict := range []error{merchant.ErrInFile, merchant.ErrExists, merchant.ErrNoRow, merchant.ErrChanged,
-		merchant.ErrRefused} {
+		merchant.ErrRefused, merchant.ErrDisabled, merchant.ErrEnabled} {
 		if errors.Is(err, conflict) {
 			return &Refusal{Conflict, "", err.Error() + ".", err}
 		}
@@ -43,7 +58,18 @@ func (a *Acts) ListMerchants(ctx context.Context, by operator.Actor) ([]merchant
 		return nil, err
 	}
 	all, err := a.Merchants().List(ctx)
-	return slices.DeleteFunc(all, func(e merchant.Entry) bool { return !by.CanSee(e.Name) }), err
+	all = slices.DeleteFunc(all, func(e merchant.Entry) bool { return !by.CanSee(e.Name) })
+	for i := range all {
+		hideReason(&by, &all[i])
+	}
+	return all, err
+}
+
+// hideReason takes out of an entry why and by whom the merchant was disabled, for people of the merchant itself.
+func hideReason(by *operator.Actor, e *merchant.Entry) {
+	if by.Merchant != "" && e.Disabled != nil {
+		e.Disabled = &account.Disabling{Since: e.Disabled.Since}
+	}
 }
 
 // Merchant returns one merchant.
@@ -55,6 +81,7 @@ func (a *Acts) Merchant(ctx context.Context, by operator.Actor, name string) (me
 		return merchant.Entry{}, errNoMerchant
 	}
 	e, err := a.Merchants().Get(ctx, name)
+	hideReason(&by, &e)
 	return e, merchantRefusal(err)
 }
 
@@ -185,11 +212,89 @@ func (a *Acts) RemoveMerchant(ctx context.Context, by operator.Actor, name, vers
 	if err != nil {
 		return err
 	}
-	if was.Source == merchant.Keys {
+	if was.Source == merchant.Keys || was.Source == merchant.Removed {
 		return merchantRefusal(merchant.ErrNoRow)
 	}
 	if err := a.Record(ctx, by, "merchant remove", was.Name, &was.Merchant, nil); err != nil {
 		return err
 	}
 	return merchantRefusal(a.Merchants().Remove(ctx, was.Name, version))
+}
+
+// MaxReason is the length of the longest reason for which a merchant is disabled, in characters.
+const MaxReason = 200
+
+// checkReason refuses a reason that says nothing, or more than a line.
+func checkReason(reason string) error {
+	if reason == "" {
+		return refuseMember("reason", "say why, for those who read the audit trail.")
+	}
+	isUnprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	if utf8.RuneCountInString(reason) > MaxReason || !utf8.ValidString(reason) ||
+		strings.ContainsFunc(reason, isUnprintable) {
+		return refuseMember("reason", "want printable text of at most %d characters.", MaxReason)
+	}
+	if err := cardnumber.Check(reason); err != nil {
+		return refuseMember("reason", "%v.", err)
+	}
+	return nil
+}
+
+// DisableMerchant has all nodes refuse what the API keys of a merchant would begin, within a second. What is under way
+// goes on, and its results are handed out. The merchant may be of the configuration, too.
+func (a *Acts) DisableMerchant(ctx context.Context, by operator.Actor, name, reason string) (merchant.Entry, error) {
+	if err := Find("merchant disable").Check(&by); err != nil {
+		return merchant.Entry{}, err
+	}
+	why := account.Disabling{Since: a.Now().UTC().Truncate(time.Second), Reason: strings.TrimSpace(reason), By: by.Who}
+	if err := checkReason(why.Reason); err != nil {
+		return merchant.Entry{}, err
+	}
+	e, err := a.Merchants().Get(ctx, name)
+	if err == nil && e.Disabled != nil {
+		err = merchant.ErrDisabled
+	}
+	if err != nil {
+		return merchant.Entry{}, merchantRefusal(err)
+	}
+	if err := a.Record(ctx, by, "merchant disable", name, nil, why); err != nil {
+		return merchant.Entry{}, err
+	}
+	if err := a.Merchants().Disable(ctx, name, why); err != nil {
+		return merchant.Entry{}, merchantRefusal(err)
+	}
+	a.Hooks.AnnounceToOperator(ctx, api.EventMerchantDisabled, occurrenceOf(name, a.Now()),
+		api.MerchantDisabled{Merchant: name, Reason: why.Reason, By: why.By, At: why.Since})
+	e.Disabled = &why
+	return e, nil
+}
+
+// enableMerchant serves a merchant again.
+func (a *Acts) enableMerchant(ctx context.Context, by operator.Actor, name string) (merchant.Entry, error) {
+	if err := Find("merchant enable").Check(&by); err != nil {
+		return merchant.Entry{}, err
+	}
+	e, err := a.Merchants().Get(ctx, name)
+	if err == nil && e.Disabled == nil {
+		err = merchant.ErrEnabled
+	}
+	if err != nil {
+		return merchant.Entry{}, merchantRefusal(err)
+	}
+	if err := a.Record(ctx, by, "merchant enable", name, e.Disabled, nil); err != nil {
+		return merchant.Entry{}, err
+	}
+	if err := a.Merchants().Enable(ctx, name); err != nil {
+		return merchant.Entry{}, merchantRefusal(err)
+	}
+	at := a.Now().UTC().Truncate(time.Second)
+	a.Hooks.AnnounceToOperator(ctx, api.EventMerchantEnabled, occurrenceOf(name, a.Now()),
+		api.MerchantEnabled{Merchant: name, By: by.Who, At: at})
+	e.Disabled = nil
+	return e, nil
+}
+
+// occurrenceOf distinguishes what happens to a merchant at one moment from what happens at others.
+func occurrenceOf(name string, at time.Time) string {
+	return name + " " + at.UTC().Format(time.RFC3339Nano)
 }

@@ -83,15 +83,21 @@ func (s *Service) TellOperator(ctx context.Context, kind api.EventType, occurren
 	return nil
 }
 
+// AnnounceToOperator is TellOperator for something that has been done already: if the event cannot be stored, the log
+// says so.
+func (s *Service) AnnounceToOperator(ctx context.Context, kind api.EventType, occurrence string, data any) {
+	err := s.TellOperator(ctx, kind, occurrence, data)
+	s.logStoreFailure(ctx, "event for the operator not stored", err, "type", kind)
+}
+
 // tellDisabled tells the operator that an endpoint of a merchant was disabled.
 func (s *Service) tellDisabled(ctx context.Context, e *Endpoint, reason error, now time.Time) {
 	since := e.Failing
 	if since.IsZero() {
 		since = now
 	}
-	err := s.TellOperator(ctx, api.EventEndpointDisabled, e.ID+" "+wholeSeconds(since).Format(time.RFC3339),
+	s.AnnounceToOperator(ctx, api.EventEndpointDisabled, e.ID+" "+wholeSeconds(since).Format(time.RFC3339),
 		api.EndpointDisabled{
 			Merchant: e.Merchant, Endpoint: e.ID, Since: wholeSeconds(since), Reason: reason.Error(),
 		})
-	s.logStoreFailure(ctx, "event for the operator not stored", err, "type", api.EventEndpointDisabled)
 }

@@ -83,6 +83,7 @@ func resealsOf(st store.Store) []rotation.Reseal {
 			Do: objects(store.CertificateObjects)},
 		{One: "token of the admin API", Many: "tokens of the admin API", Do: objects(store.TokenObjects)},
 		{One: "operator of the console", Many: "operators of the console", Do: objects(store.UserObjects)},
+		{One: "disabled merchant", Many: "disabled merchants", Do: objects(store.DisabledObjects)},
 		{One: "webhook endpoint", Many: "webhook endpoints",
 			Do: func(ctx context.Context, ring *keyring.Ring) (sealed, refused int, err error) {
 				return webhook.ResealEndpoints(ctx, st, ring)

@@ -20,6 +20,7 @@ import (
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/journal"
+	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // newActs returns what actors may do, by the key ring and the merchants of the runtime in use.
@@ -122,7 +123,8 @@ func (s *Server) resealObjects(ctx context.Context) error {
 		return err
 	}
 	_, _, err := clientcert.Reseal(ctx, s.db, s.ring.Load())
-	return errors.Join(err, s.operators.Reseal(ctx), s.hooks.Reseal(ctx))
+	_, _, failed := store.ResealObjects(ctx, s.db, store.DisabledObjects, s.ring.Load())
+	return errors.Join(err, failed, s.operators.Reseal(ctx), s.hooks.Reseal(ctx))
 }
 
 const (
@@ -142,7 +144,7 @@ func (s *Server) keepObjects(ctx context.Context) {
 		if err := s.resealObjects(ctx); err != nil && ctx.Err() == nil {
 			wait = objectsAgain
 			s.cfg.Log.Warn(
-				"tokens of the admin API, users of the console, client certificates and webhook endpoints not resealed", "err", err)
+				"tokens of the admin API, users of the console, client certificates, disabled merchants and webhook endpoints not resealed", "err", err)
 		}
 		timer := time.NewTimer(wait)
 		select {

@@ -410,6 +410,7 @@ func requestEntry(r *obs.Request, now time.Time) (journal.Entry, bool) {
 		MessageVersion: r.Value("messageVersion"), DeviceChannel: r.Value("deviceChannel"),
 		MessageCategory: r.Value("messageCategory"), Amount: r.Value("amount"), Currency: r.Value("currency"),
 		Status: journal.RefusedRequest, ErrorCode: r.Value("errorCode"), Elements: r.Elements(),
+		ErrorComponent: r.Value("errorComponent"), ErrorDetail: r.Value("errorDetail"),
 		NamedID: r.Value("threeDSServerTransID"), DSTransID: r.Value("dsTransID"), ACSTransID: r.Value("acsTransID"),
 	}
 	switch {

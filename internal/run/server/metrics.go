@@ -254,4 +254,6 @@ func registerKeyMetrics(m *obs.Metrics, book *account.KeyCache) {
 		"API keys that are good, and rows of the store that are refused because they are not as they were sealed."
 	m.Gauge(keys, help, "state", "good", func() float64 { good, _ := book.Count(); return float64(good) })
 	m.Gauge(keys, help, "state", "refused", func() float64 { _, refused := book.Count(); return float64(refused) })
+	m.Gauge("threeds_merchants_disabled", "Merchants that are disabled, as this node knows: it refuses their requests.",
+		"", "", func() float64 { return float64(book.CountDisabled()) })
 }

@@ -98,6 +98,10 @@ type Account struct {
 	KeyID    string // the first six hexadecimal digits of the key's hash, for the log
 	Strict   bool   // requests are taken as they are, and nothing in them is normalised
 	Terms    Terms  // the listeners look at the networks, for they know the address of a request
+
+	// IsDisabled says that an operator has disabled the merchant. The key is good, and the listeners refuse what it
+	// would begin.
+	IsDisabled bool
 }
 
 // A Ring has the secrets that the rows of keys are sealed under.

@@ -39,6 +39,7 @@ type KeyStore interface {
 	KeysUnless(ctx context.Context, mark string) (keys []store.Key, now string, err error)
 	ResealKey(ctx context.Context, hash, was, seal []byte) error
 	MerchantStore
+	Objects(ctx context.Context, kind string) ([]store.Object, error)
 }
 
 // A KeyCache finds the account of an API key. Use [KeyCache.Authenticate] for that, while [KeyCache.Run] keeps the
@@ -143,11 +144,12 @@ func (c *KeyCache) admit(hash [sha256.Size]byte, a *Account) (*Account, error) {
 }
 
 // admitStored returns the account of a row that is not in the cache. If its merchant is unknown, the merchant may be as
-// new as the key, so all merchants are read first.
+// new as the key, so all merchants are read first. They are also read if that has not been done yet: the merchant may
+// be disabled.
 func (c *KeyCache) admitStored(
 	ctx context.Context, hash [sha256.Size]byte, row *store.Key, terms Terms,
 ) (*Account, error) {
-	if c.current.Load().merchantOf(row.Merchant) == nil {
+	if now := c.current.Load(); !now.hasRead || now.merchantOf(row.Merchant) == nil {
 		if _, err := c.refresh(ctx, maxTimeout); err != nil {
 			return nil, fmt.Errorf("account: look up merchant: %w", err)
 		}
@@ -193,6 +195,9 @@ func (c *KeyCache) Count() (good, refused int) {
 	now := c.current.Load()
 	return len(now.good), len(now.refused)
 }
+
+// CountDisabled returns how many merchants are disabled.
+func (c *KeyCache) CountDisabled() int { return len(c.current.Load().disabled) }
 
 // refuse records that the seal of a row does not open. If the rows have not been read yet, it reads all of them, so
 // that [KeyCache.CanJudge] does not depend on one row.

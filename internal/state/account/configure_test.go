@@ -63,6 +63,8 @@ func (s *rowStore) ResealKey(_ context.Context, hash, _, _ []byte) error {
 
 func (*rowStore) Merchants(context.Context) ([]store.Merchant, error) { return nil, nil }
 
+func (*rowStore) Objects(context.Context, string) ([]store.Object, error) { return nil, nil }
+
 func (*rowStore) ChangeMerchant(context.Context, string, []byte, []byte) error { return nil }
 
 // newCacheOf returns a cache that has read the rows of a store.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/state/store"
 )
@@ -49,8 +50,41 @@ type storedMerchant struct {
 	merchant *Merchant
 }
 
-// withMerchants returns a snapshot with these merchants of the store. Rows that are in s are not opened again.
-func (s *snapshot) withMerchants(rows []store.Merchant) *snapshot {
+// A Disabling says since when and why a merchant is disabled. It is sealed into the object of the merchant. The object
+// counts by being there, whether it opens or not: a merchant that was disabled stays so even if the key file has lost
+// the secret.
+type Disabling struct {
+	Since  time.Time `json:"since,omitzero"` // to a second
+	Reason string    `json:"reason,omitzero"`
+	By     string    `json:"by,omitzero"` // who has disabled it, as the audit trail says
+}
+
+// NewDisabledObject returns the object that is stored of a disabled merchant.
+func NewDisabledObject(ring Ring, merchant string, d Disabling) store.Object {
+	o := store.Object{Kind: store.DisabledObjects, ID: merchant}
+	plain, err := json.Marshal(d)
+	if err != nil {
+		panic("account: " + err.Error()) // a text and a time of this age can always be written
+	}
+	o.Data = ring.Seal(o.Name(), plain)
+	return o
+}
+
+// OpenDisabling returns what NewDisabledObject has sealed into an object.
+func OpenDisabling(ring Ring, o *store.Object) (d Disabling, err error) {
+	plain, err := ring.Open(o.Name(), o.Data)
+	if err == nil {
+		err = json.Unmarshal(plain, &d)
+	}
+	if err != nil {
+		return Disabling{}, fmt.Errorf("account: disabled merchant %q: %w", o.ID, err)
+	}
+	return d, nil
+}
+
+// withMerchants returns a snapshot with these merchants of the store, and these that are disabled. Rows that are in s
+// are not opened again.
+func (s *snapshot) withMerchants(rows []store.Merchant, disabled []store.Object) *snapshot {
 	stored := make(map[string]storedMerchant, len(rows))
 	for _, row := range rows {
 		known, ok := s.stored[row.Name]
@@ -61,9 +95,14 @@ func (s *snapshot) withMerchants(rows []store.Merchant) *snapshot {
 	}
 	next := *s
 	next.stored = stored
+	next.disabled = make(map[string]bool, len(disabled))
+	for _, o := range disabled {
+		next.disabled[o.ID] = true
+	}
 	next.good = maps.Clone(s.good)
 	for hash, cached := range next.good {
-		if cached.account.Merchant != next.merchantOf(cached.row.Merchant) {
+		if cached.account.Merchant != next.merchantOf(cached.row.Merchant) ||
+			cached.account.IsDisabled != next.disabled[cached.row.Merchant] {
 			cached.account = next.account(&cached.row, cached.account.Terms)
 			next.good[hash] = cached
 		}

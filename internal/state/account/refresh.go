@@ -93,6 +93,10 @@ func (c *KeyCache) refresh(ctx context.Context, timeout time.Duration) (hasRead 
 	}
 	// A merchant that changes after the keys with their mark were read makes another mark, and is read again.
 	merchants, err := c.store.Merchants(ctx)
+	var disabled []store.Object
+	if err == nil {
+		disabled, err = c.store.Objects(ctx, store.DisabledObjects)
+	}
 	if err != nil {
 		now = "" // so that both are read again
 	}
@@ -100,7 +104,7 @@ func (c *KeyCache) refresh(ctx context.Context, timeout time.Duration) (hasRead 
 		former := c.current.Load()
 		merged := former
 		if err == nil {
-			merged = former.withMerchants(merchants)
+			merged = former.withMerchants(merchants, disabled)
 		}
 		next := merged.withRows(rows)
 		next.mark, next.readAt = now, start

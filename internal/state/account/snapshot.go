@@ -13,7 +13,8 @@ type snapshot struct {
 	ring      Ring
 	merchants map[string]*Merchant // those of the configuration, by name
 
-	stored map[string]storedMerchant // those of the store, by name
+	stored   map[string]storedMerchant // those of the store, by name
+	disabled map[string]bool           // those that are disabled, by name
 
 	good    map[string]cachedKey // by the hash of the key
 	refused map[string]store.Key // rows with a seal that ring does not open, by the hash of the key
@@ -46,14 +47,17 @@ func (s *snapshot) account(row *store.Key, terms Terms) *Account {
 	if merchant == nil {
 		merchant = &Merchant{Name: row.Merchant}
 	}
-	return &Account{Merchant: merchant, KeyID: KeyID(row.Hash)[:6], Strict: row.Strict, Terms: terms}
+	return &Account{
+		Merchant: merchant, KeyID: KeyID(row.Hash)[:6], Strict: row.Strict, Terms: terms,
+		IsDisabled: s.disabled[row.Merchant],
+	}
 }
 
 // judgedBy returns a snapshot with other merchants, and the same rows judged by another ring.
 // A good row whose seal no longer opens is left out and not refused: it may have been resealed in the store, and must
 // be read again.
 func (s *snapshot) judgedBy(ring Ring, merchants map[string]*Merchant) *snapshot {
-	next := newSnapshot(ring, merchants, s.reopenMerchants(ring), len(s.good))
+	next := newSnapshot(ring, merchants, s.reopenMerchants(ring), s.disabled, len(s.good))
 	next.readAt = s.readAt
 	for hash, cached := range s.good {
 		next.addRow(&cached.row)
@@ -68,7 +72,7 @@ func (s *snapshot) judgedBy(ring Ring, merchants map[string]*Merchant) *snapshot
 
 // withRows returns a snapshot of the rows of the store. Rows that are in s are not judged again.
 func (s *snapshot) withRows(rows []store.Key) *snapshot {
-	next := newSnapshot(s.ring, s.merchants, s.stored, len(rows))
+	next := newSnapshot(s.ring, s.merchants, s.stored, s.disabled, len(rows))
 	for i := range rows {
 		row := &rows[i]
 		cached, isGood := s.good[string(row.Hash)]
@@ -96,10 +100,10 @@ func (s *snapshot) withRefused(row store.Key) *snapshot {
 }
 
 func newSnapshot(
-	ring Ring, merchants map[string]*Merchant, stored map[string]storedMerchant, rows int,
+	ring Ring, merchants map[string]*Merchant, stored map[string]storedMerchant, disabled map[string]bool, rows int,
 ) *snapshot {
 	return &snapshot{
-		ring: ring, merchants: merchants, stored: stored,
+		ring: ring, merchants: merchants, stored: stored, disabled: disabled,
 		good: make(map[string]cachedKey, rows), refused: make(map[string]store.Key),
 	}
 }

@@ -9,11 +9,11 @@
 //	{"type":"key","text":{"merchant":"Corner Shop"},"number":{"created":…,"strict":0},"bytes":{"hash":"…","seal":"…"}}
 //	{"type":"end","lines":2,"sha256":"…"}
 //
-// It holds API keys as their sealed rows, when they were last used, revoked keys, merchants, webhook endpoints,
-// operators, tokens, client certificates of directories with their keys, card ranges, and the rotations of the key
-// file. It never holds transactions, events or key files. Without a key file, everything sealed is useless. A rotation
-// contains the new secret, sealed under the one before it, for as long as the store keeps it. So the previous key file
-// opens the backup, too.
+// It holds API keys as their sealed rows, when they were last used, revoked keys, merchants and which are disabled,
+// webhook endpoints, operators, tokens, client certificates of directories with their keys, card ranges, and the
+// rotations of the key file. It never holds transactions, events or key files. Without a key file, all that is sealed
+// is useless. A rotation contains the new secret, sealed under the one before it, for as long as the store keeps it. So
+// the previous key file opens the backup, too.
 package backup
 
 import (

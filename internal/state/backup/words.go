@@ -31,9 +31,9 @@ func (c Counts) Describe() string {
 	}
 	switch n := c[store.ObjectRows]; {
 	case n == 1:
-		all = append(all, "1 operator, token or certificate")
+		all = append(all, "1 operator, token, certificate or disabled merchant")
 	case n > 1:
-		all = append(all, fmt.Sprintf("%d operators, tokens and certificates", n))
+		all = append(all, fmt.Sprintf("%d operators, tokens, certificates and disabled merchants", n))
 	}
 	all = append(all, terminal.Count(c[store.RangeRows], "generation")+" of card ranges")
 	if n := c[store.AuditRows]; n > 0 {

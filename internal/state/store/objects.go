@@ -16,6 +16,7 @@ const (
 	CeremonyObjects   = "ceremony"   // logins that have succeeded, so that none does twice
 
 	CertificateObjects = "certificate" // client certificates of a directory with their keys
+	DisabledObjects    = "disabled"    // merchants that are disabled, by name, wherever their settings are
 )
 
 // A Sealer encrypts what a store keeps, bound to a name.
@@ -41,7 +42,8 @@ func (o *Object) Name() string {
 }
 
 // Objects keep what operators have made. An object is expired from its Expires on, by the clock of the store. From that
-// moment it is as good as removed.
+// moment it is as good as removed. Any change of an object of the kind [DisabledObjects] also changes the mark of
+// KeysUnless, so nodes that follow the keys read those objects again.
 type Objects interface {
 	// AddObject adds an object. It returns ErrExists, and changes nothing, if there is one of this kind and ID.
 	AddObject(ctx context.Context, o Object) error

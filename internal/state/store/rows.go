@@ -11,7 +11,7 @@ const (
 	RevokedRows  = "revokedKey" // API keys that were revoked
 	EndpointRows = "endpoint"   // webhook endpoints
 	MerchantRows = "merchant"   // merchants that operators have put into the store
-	ObjectRows   = "object"     // operators, tokens and client certificates
+	ObjectRows   = "object"     // operators, tokens, client certificates, and which merchants are disabled
 	AuditRows    = "audit"      // the audit trail
 	StateRows    = "state"      // small values: RotationState, and those whose key begins with RangeStates or UseStates
 	RangeRows    = "ranges"     // snapshots, each followed by its ChunkRows

@@ -156,9 +156,9 @@ type Store interface {
 	Keys(ctx context.Context) ([]Key, error)
 
 	// KeysUnless returns all keys, as Keys does, and their mark. If the mark is still the given one, it returns that
-	// alone, which costs next to nothing. Any change of a key or of one of [Merchants] changes the mark to one that was
-	// never there before. No other change in the store does so. If the store cannot tell, the mark is empty and all
-	// keys are returned.
+	// alone, which costs next to nothing. Any change of a key, of one of [Merchants] or of an object of the kind
+	// [DisabledObjects] changes the mark to one that was never there before. No other change in the store does so. If
+	// the store cannot tell, the mark is empty and all keys are returned.
 	KeysUnless(ctx context.Context, mark string) (keys []Key, now string, err error)
 
 	// ResealKey replaces the seal of the key that has this hash, if the seal is still was. The rest of the key stays,

@@ -134,6 +134,11 @@ func (v *Victim) Readiness() (code int, body string) {
 	return res.StatusCode, string(data)
 }
 
+// Metric reads one series of /metrics; -1: there is none.
+func (v *Victim) Metric(name string) float64 {
+	return (&Site{ConsoleURL: "http://" + v.ready}).Metric(name)
+}
+
 // Launch runs the process.
 func (v *Victim) Launch() error {
 	v.T.Helper()

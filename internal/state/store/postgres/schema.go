@@ -155,10 +155,11 @@ const baseline = `
 		FOR EACH STATEMENT EXECUTE FUNCTION keep_audit();
 	ALTER TABLE audit ENABLE ALWAYS TRIGGER append_only;
 
-	-- Nodes look twice a second whether API keys or merchants have changed. The trigger tells, whoever changes them in
-	-- whatever way: a node, a person, a restored copy. Each change has the row of the mark for itself until it is
-	-- committed, and has it first, so that no two wait for each other; and makes it what it never was, for a database may
-	-- go back in time. It is a row that every node's user may write.
+	-- Nodes look twice a second whether API keys or merchants have changed, or which merchants are disabled. The trigger
+	-- tells, whoever changes them in whatever way: a node, a person, a restored copy. Each change has the row of the mark
+	-- for itself until it is committed, and has it first, so that no two wait for each other; and makes it what it never
+	-- was, for a database may go back in time. It is a row that every node's user may write. Of objects only those of
+	-- disabled merchants count, so their triggers are for each row.
 	INSERT INTO small_states VALUES ('api keys', uuid_send(gen_random_uuid()));
 	CREATE FUNCTION mark_api_keys() RETURNS trigger LANGUAGE plpgsql AS $$
 	BEGIN
@@ -171,6 +172,18 @@ const baseline = `
 	CREATE TRIGGER mark BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON merchants
 		FOR EACH STATEMENT EXECUTE FUNCTION mark_api_keys();
 	ALTER TABLE merchants ENABLE ALWAYS TRIGGER mark;
+	CREATE TRIGGER mark_disabled AFTER INSERT ON objects
+		FOR EACH ROW WHEN (NEW.kind = 'disabled') EXECUTE FUNCTION mark_api_keys();
+	CREATE TRIGGER mark_changed AFTER UPDATE ON objects
+		FOR EACH ROW WHEN ('disabled' IN (OLD.kind, NEW.kind)) EXECUTE FUNCTION mark_api_keys();
+	CREATE TRIGGER mark_enabled AFTER DELETE ON objects
+		FOR EACH ROW WHEN (OLD.kind = 'disabled') EXECUTE FUNCTION mark_api_keys();
+	CREATE TRIGGER mark_emptied BEFORE TRUNCATE ON objects
+		FOR EACH STATEMENT EXECUTE FUNCTION mark_api_keys();
+	ALTER TABLE objects ENABLE ALWAYS TRIGGER mark_disabled;
+	ALTER TABLE objects ENABLE ALWAYS TRIGGER mark_changed;
+	ALTER TABLE objects ENABLE ALWAYS TRIGGER mark_enabled;
+	ALTER TABLE objects ENABLE ALWAYS TRIGGER mark_emptied;
 
 	-- The same with webhook endpoints: the first trigger marks all of them, before anything is changed, and the second the
 	-- merchant of each.

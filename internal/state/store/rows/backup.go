@@ -41,7 +41,7 @@ type Statements interface {
 // These are conditions of the rows that a backup has of tables which also hold others.
 const (
 	objectsOfBackup = "kind IN ('" + store.TokenObjects + "', '" + store.UserObjects + "', '" +
-		store.CertificateObjects + "')"
+		store.CertificateObjects + "', '" + store.DisabledObjects + "')"
 	statesOfBackup = "(key LIKE '" + store.RangeStates + "%' OR key LIKE '" + store.UseStates + "%' OR key = '" +
 		store.RotationState + "')"
 )

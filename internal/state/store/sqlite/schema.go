@@ -144,8 +144,8 @@ const baseline = `
 	CREATE INDEX audit_at ON audit (at);
 	` + sqlKeepAudit + `;
 
-	-- Servers look twice a second whether API keys or merchants have changed. Triggers tell, whoever changes them: another
-	-- process, or a person. The mark becomes what it never was.
+	-- Servers look twice a second whether API keys or merchants have changed, or which merchants are disabled. Triggers
+	-- tell, whoever changes them: another process, or a person. The mark becomes what it never was.
 	INSERT INTO small_states VALUES ('api keys', randomblob(16));
 	CREATE TRIGGER api_keys_made AFTER INSERT ON api_keys BEGIN
 		UPDATE small_states SET value = randomblob(16) WHERE key = 'api keys';
@@ -163,6 +163,15 @@ const baseline = `
 		UPDATE small_states SET value = randomblob(16) WHERE key = 'api keys';
 	END;
 	CREATE TRIGGER merchants_removed AFTER DELETE ON merchants BEGIN
+		UPDATE small_states SET value = randomblob(16) WHERE key = 'api keys';
+	END;
+	CREATE TRIGGER disabled_made AFTER INSERT ON objects WHEN NEW.kind = 'disabled' BEGIN
+		UPDATE small_states SET value = randomblob(16) WHERE key = 'api keys';
+	END;
+	CREATE TRIGGER disabled_changed AFTER UPDATE ON objects WHEN 'disabled' IN (OLD.kind, NEW.kind) BEGIN
+		UPDATE small_states SET value = randomblob(16) WHERE key = 'api keys';
+	END;
+	CREATE TRIGGER disabled_removed AFTER DELETE ON objects WHEN OLD.kind = 'disabled' BEGIN
 		UPDATE small_states SET value = randomblob(16) WHERE key = 'api keys';
 	END;
 

@@ -27,7 +27,7 @@ type Memory struct {
 type memory struct {
 	txns      map[string]store.Txn
 	keys      map[string]store.Key
-	changes   int64 // of keys and merchants: their mark
+	changes   int64 // of keys, merchants and disabled merchants: their mark
 	leases    map[string]holding
 	snapshots map[string][]snapshot // by scheme, newest first
 	uploads   map[string]int64      // how many PutSnapshots of a scheme have begun

@@ -25,6 +25,13 @@ func (s *Memory) liveObject(kind, id string) (store.Object, bool) {
 	return o, ok && (o.Expires.IsZero() || o.Expires.After(s.now()))
 }
 
+// countDisabled changes the mark of the keys if an object of the kind counts for it. s.mu is held.
+func (s *Memory) countDisabled(kind string) {
+	if kind == store.DisabledObjects {
+		s.changes++
+	}
+}
+
 // AddObject implements [store.Objects].
 func (s *Memory) AddObject(ctx context.Context, o store.Object) error {
 	if err := s.lock(ctx); err != nil {
@@ -35,6 +42,7 @@ func (s *Memory) AddObject(ctx context.Context, o store.Object) error {
 		return store.ErrExists
 	}
 	s.objects[[2]string{o.Kind, o.ID}] = copyObject(o)
+	s.countDisabled(o.Kind)
 	return nil
 }
 
@@ -76,6 +84,7 @@ func (s *Memory) ChangeObject(ctx context.Context, o store.Object, was []byte) e
 		return store.ErrNotFound
 	}
 	s.objects[[2]string{o.Kind, o.ID}] = copyObject(o)
+	s.countDisabled(o.Kind)
 	return nil
 }
 
@@ -89,6 +98,7 @@ func (s *Memory) RemoveObject(ctx context.Context, kind, id string) error {
 		return store.ErrNotFound
 	}
 	delete(s.objects, [2]string{kind, id})
+	s.countDisabled(kind)
 	return nil
 }
 

@@ -133,6 +133,34 @@ func testMerchantsMark(c *check) {
 	c.wantMark(mark)
 }
 
+// testDisabledMark: each change of an object of a disabled merchant makes a mark of the keys that was never there
+// before. No other object does.
+func testDisabledMark(c *check) {
+	ctx := c.Context()
+	seen := map[string]bool{}
+	mark := c.wantKeysUnless("")
+	changed := func(err error) {
+		c.Helper()
+		seen[mark] = true
+		mark = c.wantKeysUnless(mark)
+		if err != nil || seen[mark] {
+			c.Errorf("a change of a disabled merchant: %v; the mark was there before: %t", err, seen[mark])
+		}
+	}
+	o := store.Object{Kind: store.DisabledObjects, ID: "Shop", Data: []byte("one")}
+	next := o
+	next.Data = []byte("two")
+	for range 2 {
+		changed(c.s.AddObject(ctx, o))
+		changed(c.s.ChangeObject(ctx, next, o.Data))
+		changed(c.s.RemoveObject(ctx, o.Kind, o.ID))
+	}
+	other := c.addObject("other", "Shop", 0)
+	c.wantMerchantError("ChangeObject", c.s.ChangeObject(ctx, other, other.Data), nil)
+	c.wantMerchantError("RemoveObject", c.s.RemoveObject(ctx, other.Kind, other.ID), nil)
+	c.wantMark(mark)
+}
+
 // testMerchantsAtOnce: of several changes of the same data one is made.
 func testMerchantsAtOnce(c *check) {
 	ctx := c.Context()

@@ -12,6 +12,14 @@ type brokenMerchants struct {
 	addMerchant    func(context.Context, store.Merchant) error
 	changeMerchant func(context.Context, string, []byte, []byte) error
 	removeMerchant func(context.Context, string, []byte) error
+	addObject      func(context.Context, store.Object) error
+}
+
+func (b *broken) AddObject(ctx context.Context, o store.Object) error {
+	if b.addObject != nil {
+		return b.addObject(ctx, o)
+	}
+	return b.Memory.AddObject(ctx, o)
 }
 
 func (b *broken) AddMerchant(ctx context.Context, m store.Merchant) error {
@@ -66,6 +74,23 @@ var brokenMerchantsStores = []sabotage{
 			}
 			pause(time.Millisecond)
 			return b.Memory.ChangeMerchant(ctx, name, b.dataOf(name), data)
+		}
+	}},
+	{"the mark stays when a merchant is disabled", "DisabledMark", func(b *broken, _ *clock) {
+		b.addObject = func(ctx context.Context, o store.Object) error {
+			err := b.Memory.AddObject(ctx, o)
+			if o.Kind == store.DisabledObjects {
+				b.unmark(err)
+			}
+			return err
+		}
+	}},
+	{"the mark changes with every object", "DisabledMark", func(b *broken, _ *clock) {
+		b.addObject = func(ctx context.Context, o store.Object) error {
+			b.mu.Lock()
+			b.changes++
+			b.mu.Unlock()
+			return b.Memory.AddObject(ctx, o)
 		}
 	}},
 	{"the mark stays when a merchant changes", "MerchantsMark", func(b *broken, _ *clock) {

@@ -125,6 +125,7 @@ var tests = []test{
 	{"NodesStay", testNodesStay},
 	{"Merchants", testMerchants},
 	{"MerchantsMark", testMerchantsMark},
+	{"DisabledMark", testDisabledMark},
 	{"MerchantsAtOnce", testMerchantsAtOnce},
 	{"Endpoints", testEndpoints},
 	{"EndpointsOf", testEndpointsOf},
