@@ -66,6 +66,22 @@ type EventID struct {
 	ID string `json:"id"`
 }
 
+// A ResendRequest is the body of POST events/resend: which events of one merchant are delivered again.
+type ResendRequest struct {
+	Merchant string    `json:"merchant,omitempty"` // Absent: that of the endpoint or the token.
+	Endpoint string    `json:"endpoint,omitempty"` // The only endpoint that gets them; absent: each that they went to.
+	From     time.Time `json:"from"`               // Events that were made then or later.
+	To       time.Time `json:"to,omitzero"`        // Events that were made before; absent: until now.
+	Failed   bool      `json:"failed,omitempty"`   // Only deliveries whose last attempt has failed.
+	Cursor   string    `json:"cursor,omitempty"`   // The next of the answer before, to go on with older events.
+}
+
+// A Resent says how many events are delivered again. Next is the cursor to go on with; null: all were looked at.
+type Resent struct {
+	Events int  `json:"events"`
+	Next   Text `json:"next"`
+}
+
 // A MerchantEndpoint is a webhook endpoint as the admin API shows it.
 type MerchantEndpoint struct {
 	Merchant string `json:"merchant"`

@@ -210,6 +210,14 @@ func (d *doors) newEndpoint() string {
 	return e.ID
 }
 
+// endpoint returns the id of the merchant's only endpoint.
+func (d *doors) endpoint() string {
+	d.Helper()
+	all, err := d.acts.Hooks.Endpoints(d.Context(), actsMerchant)
+	must(d.T, err)
+	return all[0].ID
+}
+
 // removeEndpoints removes all endpoints of the merchant, which may have a few only.
 func (d *doors) removeEndpoints() {
 	d.Helper()
@@ -467,6 +475,14 @@ func actTests() map[string]actTest {
 		}},
 		"webhook events EVENT": {func(d *doors) string { return d.newEvent(d.newEndpoint()) }, map[ops.Door]way{
 			ops.Admin: byAPI(ops.Admin, "GET events/ID", "", ""), ops.Command: byCommand("webhook", "events", "--merchant", actsMerchant, "ID"),
+		}},
+		"webhook resend FROM": {func(d *doors) string { d.newEvent(d.newEndpoint()); return actsMerchant }, map[ops.Door]way{
+			ops.Admin: byAPI(ops.Admin, "POST events/resend", `{"merchant": "ID", "from": "2020-01-01T00:00:00Z"}`, ""),
+			ops.Console: unnamed(func(d *doors, _ string) string {
+				d.post("/webhooks/"+d.endpoint(), "do", "resend", "from", "2020-01-01")
+				return ""
+			}),
+			ops.Command: byCommand("webhook", "resend", "--merchant", "ID", "--from", "24h"),
 		}},
 		"webhook resend": {func(d *doors) string { return d.newEvent(d.newEndpoint()) }, map[ops.Door]way{
 			ops.Merchants: byAPI(ops.Merchants, "POST events/ID/resend", "", ""), ops.Admin: byAPI(ops.Admin, "POST events/ID/resend", "", ""),

@@ -48,8 +48,9 @@ var webhookCommands = slices.Concat([]cmdline.Command{
 	},
 	{
 		Name: "resend", Run: runWebhook,
-		Takes: `--merchant NAME [--json] [--config FILE] EVENT`,
-		Does:  `have an event delivered again, under the same id`,
+		Takes: `--merchant NAME [--from T [--to T] [--failed] [--endpoint ID]] [--json] [--config FILE] [EVENT]`,
+		Does: `have an event delivered again, under the same id, or the events of a span of time; --failed: only where the
+			last attempt has failed`,
 	},
 	{
 		Name: "verify", Run: verifyDelivery,
@@ -137,14 +138,11 @@ func (c *webhookCommand) prepare(name string) (do func(context.Context) error, a
 		return c.list, ""
 	case "events":
 		return c.prepareEvents(), "[EVENT]"
+	case "resend":
+		return c.prepareResend(), "[EVENT]"
 	}
 	act := ops.Find("webhook " + name)
-	if strings.HasPrefix(act.Route, "POST events/") {
-		argument = "EVENT"
-	} else {
-		argument = "ID"
-	}
-	return func(ctx context.Context) error { return c.doAct(ctx, act) }, argument
+	return func(ctx context.Context) error { return c.doAct(ctx, act) }, "ID"
 }
 
 // explain returns an error of the service in words for the command line.
@@ -288,6 +286,41 @@ func (c *webhookCommand) printAttempt(v api.DeliveryTest) error {
 		return nil
 	}
 	return c.PrintResult(false, nil, "delivered, answered with status %d", *v.Status)
+}
+
+// prepareResend returns the command that has one event delivered again, or those of a span of time.
+func (c *webhookCommand) prepareResend() func(context.Context) error {
+	var asked api.ResendRequest
+	c.TimeFlag("from", "events that were made then or later", &asked.From)
+	c.TimeFlag("to", "events that were made before then", &asked.To)
+	c.BoolVar(&asked.Failed, "failed", false, "only where the last attempt has failed")
+	c.StringVar(&asked.Endpoint, "endpoint", "", "the `ID` of the only endpoint that gets them")
+	return func(ctx context.Context) error {
+		isSpan := !asked.From.IsZero()
+		switch {
+		case c.argument == "" && !isSpan:
+			return cmdline.Usagef("webhook resend: EVENT or --from T is missing")
+		case c.argument != "" && (isSpan || !asked.To.IsZero() || asked.Failed || asked.Endpoint != ""):
+			return cmdline.Usagef("webhook resend: give EVENT, or --from and the flags that go with it")
+		case c.argument != "":
+			return c.doAct(ctx, ops.Find("webhook resend"))
+		}
+		if err := c.CheckSpan(asked.From, asked.To); err != nil {
+			return err
+		}
+		total := api.Resent{}
+		for {
+			done, err := c.acts.ResendEvents(ctx, c.by, asked)
+			if err != nil {
+				return err
+			}
+			total.Events += done.Events
+			if asked.Cursor = string(done.Next); asked.Cursor == "" {
+				return c.PrintResult(c.asJSON, total, "%s delivered again as soon as a server runs",
+					map[bool]string{true: "1 event is", false: fmt.Sprintf("%d events are", total.Events)}[total.Events == 1])
+			}
+		}
+	}
 }
 
 // prepareEvents returns the command that lists events, or shows one with its deliveries.

@@ -163,6 +163,8 @@ func routes() []route {
 		{"PATCH", "webhook-endpoints/{id}", "webhook change", "Change members of a webhook endpoint", changeHook},
 		{"GET", "events", "webhook events", "List events of a merchant with their deliveries, newest first", listEvents},
 		{"GET", "events/{id}", "webhook events EVENT", "Show an event as it is delivered, with its deliveries", showEvent},
+		{"POST", "events/resend", "webhook resend FROM",
+			"Deliver events of a span of time again, all of them or those that have failed", resendEvents},
 		{"POST", "explain", "explain",
 			"Say what is wrong with a request, or with a message in a JSON string; nothing is kept", explain},
 	}

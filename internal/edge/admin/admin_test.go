@@ -299,6 +299,8 @@ func (s *site) checkOperation(operation string, want [6]int) {
 			body = fmt.Sprintf(`{"merchant": %q, "url": "https://shop.example/hooks"}`, shop)
 		case "POST explain":
 			body = `{"acctNumber": "4000001234567890"}`
+		case "POST events/resend":
+			body = fmt.Sprintf(`{"merchant": %q, "from": "2027-01-01T00:00:00Z"}`, shop)
 		case "GET events":
 			at = "events?merchant=Corner+Shop"
 		case "POST tokens":

@@ -114,6 +114,7 @@ var bodies = map[string]any{
 	"operators/{name}":         api.RoleChange{},
 	"webhook-endpoints":        api.MerchantEndpointChange{},
 	"webhook-endpoints/{id}":   api.MerchantEndpointChange{},
+	"events/resend":            api.ResendRequest{},
 	"tokens":                   api.NewToken{},
 	"ranges/{scheme}/accept":   api.AcceptRequest{},
 	"ranges/{scheme}/refresh":  struct{}{},
@@ -171,6 +172,7 @@ var answers = map[string][]any{
 	"GET webhook-endpoints/{id}":          {api.MerchantEndpoint{}},
 	"PATCH webhook-endpoints/{id}":        {api.MerchantEndpoint{}},
 	"GET events":                          {api.List[api.MerchantEvent]{}},
+	"POST events/resend":                  {api.Resent{}},
 	"GET events/{id}":                     {api.MerchantEventWithDeliveries[api.AuthenticationSummary]{}},
 	"POST explain":                        {api.ExplainedRequest{}, api.ExplainedMessage{}},
 }

@@ -69,6 +69,14 @@ func listEvents(h *Handler, r *request) (any, error) {
 	return all, err
 }
 
+func resendEvents(h *Handler, r *request) (any, error) {
+	var asked api.ResendRequest
+	if err := r.decode(&asked); err != nil {
+		return nil, err
+	}
+	return h.ResendEvents(r.Context(), r.actor, asked)
+}
+
 // showEvent shows an event with what it says of the authentication.
 func showEvent(h *Handler, r *request) (any, error) {
 	e, merchant, err := h.Event(r.Context(), r.actor, r.PathValue("id"))

@@ -180,6 +180,58 @@ func TestK9EventsByAPI(t *testing.T) {
 	}
 }
 
+// TestK9EventsOfASpanAreSentAgain: those that have failed, with one entry of the audit trail for the merchant. What is
+// wrong with the request is named, and nothing is sent.
+func TestK9EventsOfASpanAreSentAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	event := s.newEvent(shop)
+	deliveries, err := s.db.Deliveries(t.Context(), event)
+	if err != nil || len(deliveries) != 1 {
+		t.Fatalf("deliveries: %v, %v", deliveries, err)
+	}
+	d := deliveries[0]
+	d.Attempt, d.Last, d.Due, d.Error = 1, time.Now().UTC().Truncate(time.Millisecond), time.Time{}, "connection refused"
+	if err := s.db.EndDelivery(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	const since = `"from": "2020-01-01T00:00:00Z", "failed": true`
+	resend := func(caller, body string) (int, string) {
+		w := s.call(caller, "POST", "events/resend", body)
+		return w.Code, w.Body.String()
+	}
+	for body, want := range map[string]string{
+		`{` + since + `}`: "merchant: ", `{"merchant": "Corner Shop"}`: "from: ",
+		`{"merchant": "Corner Shop", ` + since + `, "to": "2019-01-01T00:00:00Z"}`: "to: ",
+		`{"merchant": "Corner Shop", ` + since + `, "cursor": "x"}`:                "cursor: ",
+		`{"merchant": "Crner Shop", ` + since + `}`:                                "merchant: ",
+	} {
+		if code, text := resend("operator", body); code != 400 || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s, want %s", body, code, text, want)
+		}
+	}
+	for caller, want := range map[string]int{"viewer": 403, "own-viewer": 403} {
+		if code, text := resend(caller, `{"merchant": "Corner Shop", `+since+`}`); code != want {
+			t.Errorf("as %s: %d %s, want %d", caller, code, text, want)
+		}
+	}
+	if code, text := resend("own-operator", `{"merchant": "Other Shop", `+since+`}`); code != 404 {
+		t.Errorf("of another merchant: %d %s", code, text)
+	}
+	for _, want := range []string{`{"events":1,"next":null}`, `{"events":0,"next":null}`} { // the second finds it on its way
+		if code, text := resend("own-operator", `{`+since+`}`); code != 200 || strings.TrimSpace(text) != want {
+			t.Errorf("%d %s, want %s", code, text, want)
+		}
+	}
+	if now, err := s.db.Deliveries(t.Context(), event); err != nil || now[0].Attempt != 0 || now[0].Due.IsZero() {
+		t.Errorf("the delivery is %+v, %v; want it due", now, err)
+	}
+	if trail := s.call("admin", "GET", "audit?action=webhook.redeliver", "").Body.String(); strings.Count(trail, `"object":"Corner Shop"`) != 2 ||
+		!strings.Contains(trail, `"failed":true`) {
+		t.Errorf("the audit trail has %s", trail)
+	}
+}
+
 // TestK2ForeignWebhooksAreUnknown: another merchant's endpoints and events are, byte for byte, ones that never were.
 func TestK2ForeignWebhooksAreUnknown(t *testing.T) {
 	t.Parallel()

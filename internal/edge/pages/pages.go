@@ -114,7 +114,7 @@ func routes() []route {
 		{"GET /webhooks", []string{"webhook list"}, hooksPage},
 		{"POST /webhooks", []string{"webhook add"}, addHook},
 		{"GET /webhooks/{id}", []string{"webhook list", "webhook events"}, hookPage},
-		{"POST /webhooks/{id}", append(endpointActs(), "webhook change"), changeHook},
+		{"POST /webhooks/{id}", append(endpointActs(), "webhook change", "webhook resend FROM"), changeHook},
 		{"POST /webhooks/{id}/events/{event}/resend", []string{"webhook resend"}, resendEvent},
 		{"GET /explain", []string{"explain"}, explainPage},
 		{"POST /explain", []string{"explain"}, explainText},

@@ -190,8 +190,16 @@ type hookView struct {
 	Fault     string
 	Secret    string // a new one, this once
 	Test      *api.DeliveryTest
+	Resend    resendForm
 	Events    []eventEntry
 	Older     string
+}
+
+// A resendForm is what the form has that sends events again, and what came of it.
+type resendForm struct {
+	From, To string
+	All      bool // those that were delivered, too
+	Done     *api.Resent
 }
 
 func hookPage(h *Handler, v *visit) (result, error) { return h.showHook(v, &hookView{}) }
@@ -257,6 +265,9 @@ func changeHook(h *Handler, v *visit) (result, error) {
 		}
 		return h.showHook(v, &hookView{Fault: fault})
 	}
+	if do == "resend" {
+		return h.resendEvents(v)
+	}
 	name := "webhook " + do
 	if !slices.Contains(endpointActs(), name) {
 		return result{}, errNoPage
@@ -289,4 +300,30 @@ func changeHook(h *Handler, v *visit) (result, error) {
 func resendEvent(h *Handler, v *visit) (result, error) {
 	_, err := ops.Find("webhook resend").Do(h.Acts, v.Context(), v.session.Actor, v.PathValue("event"))
 	return result{to: "/webhooks/" + url.PathEscape(v.PathValue("id"))}, err
+}
+
+// resendEvents delivers events of a span of time to an endpoint again.
+func (h *Handler) resendEvents(v *visit) (result, error) {
+	if err := ops.Find("webhook resend FROM").Check(&v.session.Actor); err != nil {
+		return result{}, err
+	}
+	form := v.PostForm
+	view := &hookView{Resend: resendForm{From: form.Get("from"), To: form.Get("to"), All: form.Get("all") != ""}}
+	asked := api.ResendRequest{Endpoint: v.PathValue("id"), Failed: !view.Resend.All, Cursor: form.Get("cursor")}
+	var err error
+	if asked.From, err = readBound("from", view.Resend.From); err == nil && view.Resend.To != "" {
+		asked.To, err = readBound("to", view.Resend.To)
+	}
+	if err != nil {
+		view.Fault = "The times need a form such as 2028-01-31 14:00."
+		return h.showHook(v, view)
+	}
+	done, err := h.Acts.ResendEvents(v.Context(), v.session.Actor, asked)
+	if view.Fault, err = faultOf(err); err != nil {
+		return result{}, err
+	}
+	if view.Fault == "" {
+		view.Resend.Done = &done
+	}
+	return h.showHook(v, view)
 }

@@ -120,6 +120,17 @@ func TestK9DeliveriesAndResend(t *testing.T) {
 	}
 	s.want(s.get("viewer", at), 200, "On its way")
 	s.checkTrail("webhook.resend", "passkey:own-admin")
+	s.end(0, "connection refused", time.Time{})
+	since := url.Values{"do": {"resend"}, "from": {"2027-03-01"}}
+	s.want(s.post("own-operator", at, since), 200, "1 event is sent again now", `value="2027-03-01"`)
+	s.want(s.post("operator", at, since), 200, "0 events are sent again now")
+	since.Set("all", "1")
+	s.end(204, "", time.Time{})
+	s.want(s.post("operator", at, since), 200, "1 event is sent again now")
+	since.Set("from", "yesterday")
+	s.want(s.post("operator", at, since), 400, `role="alert"`, `value="yesterday"`)
+	s.want(s.post("viewer", at, since), 403)
+	s.checkTrail("webhook.redeliver", "passkey:own-operator")
 	s.want(s.get("viewer", at+"?cursor=x"), 400, `role="alert"`)
 }
 

@@ -66,6 +66,7 @@ func webhookActs() []Act {
 			func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
 				return a.resendEvent(ctx, by, id)
 			}),
+		act("webhook resend FROM", operator.Operator, "webhook.redeliver", "merchant", byOperators),
 	}
 }
 
@@ -339,10 +340,14 @@ func (a *Acts) Events(ctx context.Context, by operator.Actor, q EventQuery) (pag
 	if len(page.Events) > limit {
 		page.Events = page.Events[:limit]
 		last := page.Events[limit-1]
-		page.Next = api.Text(base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s",
-			last.Created.UnixMilli(), last.ID)))
+		page.Next = cursorAfter(last.Created, last.ID)
 	}
 	return page, err
+}
+
+// cursorAfter returns the cursor of the page that begins after an event.
+func cursorAfter(created time.Time, id string) api.Text {
+	return api.Text(base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", created.UnixMilli(), id)))
 }
 
 // ReadCursor reads where a page begins; "" is the first one.
@@ -439,4 +444,62 @@ func (a *Acts) resendEvent(ctx context.Context, by operator.Actor, id string) (a
 		return api.EventID{}, err
 	}
 	return api.EventID{ID: id}, webhookRefusal(a.Hooks.Resend(ctx, merchant, id))
+}
+
+// MaxResent is how many events one act looks at, so that it ends soon. The answer says how to go on.
+const MaxResent = 500
+
+// ResendEvents delivers events of one merchant again, the newest first: those that were made in a span of time, or of
+// these the ones with a delivery whose last attempt has failed.
+func (a *Acts) ResendEvents(ctx context.Context, by operator.Actor, asked api.ResendRequest) (api.Resent, error) {
+	const name = "webhook resend FROM"
+	if err := Find(name).Check(&by); err != nil {
+		return api.Resent{}, err
+	}
+	merchant, err := a.merchantOfResend(ctx, &by, &asked)
+	if err != nil {
+		return api.Resent{}, err
+	}
+	switch {
+	case asked.From.IsZero():
+		return api.Resent{}, refuseMember("from", "say since when.")
+	case !asked.To.IsZero() && !asked.To.After(asked.From):
+		return api.Resent{}, refuseMember("to", "want a time after from.")
+	}
+	r := webhook.Resending{Endpoint: asked.Endpoint, HasFailed: asked.Failed, Find: store.EventQuery{
+		Merchant: merchant, From: asked.From, To: asked.To, Limit: MaxResent,
+	}}
+	if r.Find.AfterCreated, r.Find.AfterID, err = ReadCursor(asked.Cursor); err != nil {
+		return api.Resent{}, refuseMember("cursor", "want the value of next in the answer before.")
+	}
+	if err := a.Record(ctx, by, name, merchant, nil, asked); err != nil {
+		return api.Resent{}, err
+	}
+	done := api.Resent{}
+	var last store.Event
+	if done.Events, last, err = a.Hooks.ResendAll(ctx, r); last.ID != "" {
+		done.Next = cursorAfter(last.Created, last.ID)
+	}
+	return done, err
+}
+
+// merchantOfResend returns the merchant whose events are delivered again, which the actor may see.
+func (a *Acts) merchantOfResend(ctx context.Context, by *operator.Actor, asked *api.ResendRequest) (string, error) {
+	merchant := cmp.Or(asked.Merchant, by.Merchant)
+	if asked.Endpoint != "" {
+		e, err := a.findEndpoint(ctx, by, "webhook resend FROM", asked.Endpoint)
+		if err != nil {
+			return "", err
+		}
+		if merchant = cmp.Or(merchant, e.Merchant); merchant != e.Merchant {
+			return "", errNoEndpoint
+		}
+	}
+	switch {
+	case merchant == "":
+		return "", refuseMember("merchant", "say whose events, or give an endpoint.")
+	case !by.CanSee(merchant):
+		return "", errNoMerchant
+	}
+	return merchant, a.CheckMerchant(ctx, merchant)
 }

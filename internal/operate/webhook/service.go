@@ -339,14 +339,60 @@ func (s *Service) EventToResend(ctx context.Context, merchant, id string) (Event
 
 // Resend delivers an event of a merchant again, under the same id, to the endpoints that it went to.
 func (s *Service) Resend(ctx context.Context, merchant, id string) error {
-	if _, err := s.EventToResend(ctx, merchant, id); err != nil {
+	e, err := s.EventToResend(ctx, merchant, id)
+	if err != nil {
 		return err
 	}
-	if err := s.Store.Redeliver(ctx, id, s.Now()); err != nil {
-		return err
+	defer s.wake.signal()
+	for _, d := range e.Deliveries {
+		if err := s.Store.Redeliver(ctx, d, s.Now()); err != nil {
+			return err
+		}
 	}
-	s.wake.signal()
 	return nil
+}
+
+// A Resending says which events of a merchant are delivered again.
+type Resending struct {
+	Find      store.EventQuery // the events; Limit is how many are looked at
+	Endpoint  string           // the only endpoint that they go to again; "" means each that they went to
+	HasFailed bool             // only deliveries whose last attempt has failed
+}
+
+// ResendAll delivers events of a merchant again, under their ids, and returns how many. A delivery that is on its way
+// for the first time, or again, is left as it is: so nothing is sent twice when ResendAll is called once more. last is the
+// last event that was looked at if there may be more, else it has no ID.
+func (s *Service) ResendAll(ctx context.Context, r Resending) (resent int, last store.Event, err error) {
+	r.Find.Now = s.Now()
+	rows, err := s.Store.FindEvents(ctx, r.Find)
+	if err != nil {
+		return 0, last, err
+	}
+	defer s.wake.signal()
+	for i := range rows {
+		deliveries, err := s.Store.Deliveries(ctx, rows[i].ID)
+		if err != nil {
+			return resent, last, err
+		}
+		isResent := false
+		for _, d := range deliveries {
+			isOnItsWay := d.Attempt == 0 && !d.Due.IsZero()
+			if isOnItsWay || r.HasFailed && d.Error == "" || r.Endpoint != "" && d.Endpoint != r.Endpoint {
+				continue
+			}
+			if err := s.Store.Redeliver(ctx, d, r.Find.Now); err != nil {
+				return resent, last, err
+			}
+			isResent = true
+		}
+		if isResent {
+			resent++
+		}
+	}
+	if len(rows) > 0 && len(rows) == r.Find.Limit {
+		last = rows[len(rows)-1]
+	}
+	return resent, last, nil
 }
 
 // Says returns the type of the event, and the authentication that it is about; "" means that it is about none.

@@ -141,8 +141,9 @@ type Events interface {
 	// EndDelivery notes how an attempt has ended. It does nothing if the delivery is no longer there.
 	EndDelivery(ctx context.Context, d Delivery) error
 
-	// Redeliver makes all deliveries of an event due at a time, with no attempt made.
-	Redeliver(ctx context.Context, event string, at time.Time) error
+	// Redeliver makes a delivery due at a time, with no attempt made. It does nothing if an attempt was made since the
+	// delivery was read, or if the delivery is no longer there.
+	Redeliver(ctx context.Context, d Delivery, at time.Time) error
 
 	// SweepEvents removes events that were created before a time, with their deliveries, and says how many. It stops
 	// early when the context ends.

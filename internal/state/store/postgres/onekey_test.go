@@ -158,7 +158,9 @@ func TestOneKey(t *testing.T) {
 		{"end of a delivery", func(ctx context.Context) error {
 			return db.EndDelivery(ctx, store.Delivery{Event: completed.ID, Endpoint: "ep_1", Attempt: 1, Last: now, Status: 204})
 		}},
-		{"deliver again", func(ctx context.Context) error { return db.Redeliver(ctx, completed.ID, now) }},
+		{"deliver again", func(ctx context.Context) error {
+			return db.Redeliver(ctx, store.Delivery{Event: completed.ID, Endpoint: "ep_1"}, now)
+		}},
 		{"events in a list", func(ctx context.Context) error {
 			_, err := db.FindEvents(ctx, store.EventQuery{Merchant: "shop", Now: now.Add(time.Second), Limit: 9})
 			return err

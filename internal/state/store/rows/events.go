@@ -27,7 +27,8 @@ const (
 	sqlDeliveries  = `SELECT event, endpoint, attempt, due, last, status, error FROM deliveries WHERE about = $1 AND event = $2 ORDER BY endpoint`
 	sqlEndDelivery = `UPDATE deliveries SET attempt = $4, due = $5, last = $6, status = $7, error = $8
 		WHERE about = $1 AND event = $2 AND endpoint = $3`
-	sqlRedeliver = `UPDATE deliveries SET attempt = 0, due = $3 WHERE about = $1 AND event = $2`
+	sqlRedeliver = `UPDATE deliveries SET attempt = 0, due = $4
+		WHERE about = $1 AND event = $2 AND endpoint = $3 AND attempt = $5 AND coalesce(last, 0) = $6`
 )
 
 // AddEndpoint implements [store.Events].
@@ -97,6 +98,11 @@ func (r *Rows) EndDelivery(ctx context.Context, d store.Delivery) error {
 }
 
 // Redeliver implements [store.Events].
-func (r *Rows) Redeliver(ctx context.Context, event string, at time.Time) error {
-	return r.change(ctx, "redeliver", nil, sqlRedeliver, store.EventKey(event), event, at.UnixMilli())
+func (r *Rows) Redeliver(ctx context.Context, d store.Delivery, at time.Time) error {
+	last := int64(0)
+	if !d.Last.IsZero() {
+		last = d.Last.UnixMilli()
+	}
+	return r.change(ctx, "redeliver", nil, sqlRedeliver, store.EventKey(d.Event), d.Event, d.Endpoint, at.UnixMilli(),
+		d.Attempt, last)
 }

@@ -360,9 +360,20 @@ func testDeliveries(c *check) {
 	}
 	c.Pass(5 * time.Second)
 	c.claim(nil, 9, "e1 to ep_2")
-	if err := c.s.Redeliver(c.Context(), e.ID, c.Now()); err != nil {
-		c.Error(err)
+	redeliver := func(all ...store.Delivery) {
+		c.Helper()
+		for _, d := range all {
+			d.Due, d.Status, d.Error = time.Time{}, 0, "" // they do not matter
+			if err := c.s.Redeliver(c.Context(), d, c.Now()); err != nil {
+				c.Errorf("Redeliver: %v", err)
+			}
+		}
 	}
+	fewer, earlier := failed, failed
+	fewer.Attempt, earlier.Last = 1, last.Add(-time.Second)
+	redeliver(fewer, earlier, none)
+	c.claim(nil, 9)
+	redeliver(all...)
 	for _, d := range c.claim(nil, 9, "e1 to ep_1", "e1 to ep_2", "e1 to ep_3") {
 		if d.Attempt != 0 {
 			c.Errorf("delivered again with %d attempts made", d.Attempt)

@@ -51,7 +51,7 @@ func (c *check) calls(ctx context.Context, l store.Lease) map[string]error {
 	_, errs["Deliveries"] = c.s.Deliveries(ctx, eventID)
 	_, errs["ClaimDeliveries"] = c.s.ClaimDeliveries(ctx, c.Now(), c.Now(), nil, 1)
 	errs["EndDelivery"] = c.s.EndDelivery(ctx, store.Delivery{Event: eventID})
-	errs["Redeliver"] = c.s.Redeliver(ctx, eventID, c.Now())
+	errs["Redeliver"] = c.s.Redeliver(ctx, store.Delivery{Event: eventID, Endpoint: "ep_1"}, c.Now())
 	_, errs["SweepEvents"] = c.s.SweepEvents(ctx, c.Now().Add(time.Hour))
 	_, errs["EraseEvents"] = c.s.EraseEvents(ctx, "shop", []string{"a"})
 	errs["Ping"] = c.s.Ping(ctx)

@@ -249,16 +249,15 @@ func (s *Memory) EndDelivery(ctx context.Context, d store.Delivery) error {
 }
 
 // Redeliver implements [store.Events].
-func (s *Memory) Redeliver(ctx context.Context, event string, at time.Time) error {
+func (s *Memory) Redeliver(ctx context.Context, d store.Delivery, at time.Time) error {
 	if err := s.lock(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
-	for key, d := range s.deliveries {
-		if key[0] == event {
-			d.Attempt, d.Due = 0, at.UTC().Truncate(time.Millisecond)
-			s.deliveries[key] = d
-		}
+	key := [2]string{d.Event, d.Endpoint}
+	if now, ok := s.deliveries[key]; ok && now.Attempt == d.Attempt && now.Last.Equal(d.Last.Truncate(time.Millisecond)) {
+		now.Attempt, now.Due = 0, at.UTC().Truncate(time.Millisecond)
+		s.deliveries[key] = now
 	}
 	return nil
 }
