@@ -169,6 +169,7 @@ func (c *merchantCommand) addProfileFlags() {
 		func(m *account.Merchant) *bool { return &m.Bridging })
 	isSet("transliterate", "write names and addresses in ASCII where need be",
 		func(m *account.Merchant) *bool { return &m.Transliterate })
+	c.addLimitFlags()
 	c.addOriginsFlag()
 	c.Func("page-logo", "`FILE` with the logo, a PNG or an SVG", func(file string) error {
 		logo, err := readLogo(file)
@@ -181,6 +182,27 @@ func (c *merchantCommand) addProfileFlags() {
 			c.changes = append(c.changes, change)
 			return err
 		})
+}
+
+// addLimitFlags adds the flags of the limits of a merchant.
+func (c *merchantCommand) addLimitFlags() {
+	c.Func("rate", "requests that begin or continue authentications, such as 20/s", func(value string) error {
+		var rate account.Rate
+		err := rate.UnmarshalText([]byte(value))
+		c.changes = append(c.changes, func(m *account.Merchant) { m.Rate = rate })
+		return err
+	})
+	c.Func("in-flight", "how many such requests may be in work at once", func(value string) error {
+		n := 0
+		if value != "" {
+			var err error
+			if n, err = strconv.Atoi(value); err != nil || n < 1 {
+				return errors.New("want a whole number from 1")
+			}
+		}
+		c.changes = append(c.changes, func(m *account.Merchant) { m.InFlight = n })
+		return nil
+	})
 }
 
 // addOriginsFlag adds the flag for origins. All that are given take the place of those that were there.

@@ -86,7 +86,7 @@ func NewMetrics() *Metrics {
 		"When a certificate revocation list is out of date, by the key of the configuration that names its file: of several in it the first.",
 		"key", "scheme")
 	m.refused = m.newCounter("threeds_refused_total",
-		"Requests that were refused without looking at them, by operation and reason: overload, in_flight, rate_limit or merchant_disabled; /auth with too many of its merchant before it, per_merchant; and connections that had to go.",
+		"Requests that were refused without looking at them, by operation and reason: overload, in_flight, rate_limit, merchant_rate, merchant_in_flight or merchant_disabled; /auth with too many of its merchant before it, per_merchant; and connections that had to go.",
 		"operation", "reason")
 	m.spans = m.newCounter("threeds_spans_total",
 		"Spans of traces by what became of them: sent, failed (not taken by the collector) or dropped (too many waited).",

@@ -98,6 +98,9 @@ type Handler struct {
 	Gate   *shed.LoadShedder // sheds load; nil means that nothing is shed
 	Limits *Limiter          // limits the rate of each key; nil means no limit
 
+	// MerchantLimits are those of the settings of merchants, of all handlers that share them. Nil means that none count.
+	MerchantLimits *MerchantLimits
+
 	// BrowserScript is the URL of threeds.js, and BrowserIntegrity what a page checks it with.
 	BrowserScript, BrowserIntegrity string
 
@@ -286,9 +289,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, func() { ep.protocol.writeFailure(h, w, r, failed) })
 		return
 	}
-	a, ok := h.admit(classOf(pathOf(r)), acc.Merchant.Name)
-	if !ok {
+	a, why := h.admit(classOf(pathOf(r)), acc.Merchant)
+	switch why {
+	case InFlight:
 		h.refuse(w, r, func() { h.writeOverloaded(w, r, ep, InFlight) })
+		return
+	case MerchantInFlight:
+		h.refuse(w, r, func() { h.writeMerchantLimited(w, r, ep) })
 		return
 	}
 	defer a.release()
@@ -329,6 +336,9 @@ func (h *Handler) checkRequest(w http.ResponseWriter, r *http.Request, ep *endpo
 		h.countRefusal(r, RateLimit)
 		w.Header().Set("Retry-After", strconv.Itoa(wait))
 		return nil, rateLimited
+	}
+	if failed := h.checkMerchantRate(w, r, acc.Merchant); failed != nil {
+		return nil, failed
 	}
 	return acc, nil
 }

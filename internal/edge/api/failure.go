@@ -72,6 +72,8 @@ var (
 		"The body has a Content-Encoding; send it as it is")
 	rateLimited = newFailure(http.StatusTooManyRequests, 0, message.TooManyMessages, "rate_limit",
 		"The rate limit of the key is reached")
+	merchantLimited = newFailure(http.StatusTooManyRequests, 0, message.TooManyMessages, "rate_limit",
+		"The limit that the operator has set for the merchant is reached")
 	merchantDisabled = newFailure(http.StatusForbidden, 0, message.AccessDenied, string(MerchantDisabled),
 		"The merchant was disabled by the operator of this server")
 	serverOverload = newFailure(http.StatusServiceUnavailable, 0, message.TransientFailure, "unavailable",

@@ -37,7 +37,7 @@ var titles = map[string]string{
 	"no-endpoint":            "There is no endpoint to deliver to",
 	"answer-unreadable":      "The kept answer cannot be read any more",
 	"merchant-disabled":      "The merchant was disabled",
-	"rate-limited":           "The rate limit of the key is reached",
+	"rate-limited":           "A limit of the key or of the merchant is reached",
 	"overloaded":             "The server cannot serve this now",
 	"internal":               "The server failed",
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/edge/shed"
+	"github.com/openthreeds/threeds/internal/state/account"
 )
 
 // A Refusal is why a request was not served.
@@ -25,7 +26,9 @@ const (
 	PerMerchant Refusal = "per_merchant" // too many AReqs of the merchant wait for the directory server
 	Connections Refusal = "connections"  // the connection was closed because there were too many
 
-	MerchantDisabled Refusal = "merchant_disabled" // an operator has disabled the merchant
+	MerchantDisabled Refusal = "merchant_disabled"  // an operator has disabled the merchant
+	MerchantRate     Refusal = "merchant_rate"      // the rate that the settings of the merchant have is reached
+	MerchantInFlight Refusal = "merchant_in_flight" // as many requests are in flight as these settings allow
 )
 
 // classOf returns the priority of a request when not all can be served. An /enrolled has no step before it, so it
@@ -49,16 +52,27 @@ func (h *Handler) shares() *Shares { return cmp.Or(h.Shares, &h.ownShares) }
 
 // An admission is a request in flight, with the places that it takes. It ends with release.
 type admission struct {
-	h        *Handler
-	class    shed.Priority
-	merchant string
-	places   int64
+	h         *Handler
+	class     shed.Priority
+	merchant  string
+	places    int64
+	isLimited bool // the limits of the merchant count the request
 }
 
-// admit admits a request of a merchant, unless too many are in flight.
-func (h *Handler) admit(c shed.Priority, merchant string) (admission, bool) {
-	a := admission{h: h, class: c, merchant: merchant}
-	return a, a.takePlaces(1)
+// admit admits a request of a merchant, unless too many are in flight. It returns why not; "" means that it is admitted.
+func (h *Handler) admit(c shed.Priority, m *account.Merchant) (admission, Refusal) {
+	a := admission{h: h, class: c, merchant: m.Name}
+	if isLimited(c) {
+		if !h.MerchantLimits.begin(m) {
+			return a, MerchantInFlight
+		}
+		a.isLimited = true
+	}
+	if !a.takePlaces(1) {
+		a.release()
+		return a, InFlight
+	}
+	return a, ""
 }
 
 // bytesPerPlace is how many bytes of a body come with the place of its request; each
@@ -99,7 +113,10 @@ func (a *admission) release() {
 		a.h.inFlight().Add(-a.places)
 		a.h.shares().release(a.merchant, a.places)
 	}
-	a.places = 0
+	if a.isLimited {
+		a.h.MerchantLimits.end(a.merchant)
+	}
+	a.places, a.isLimited = 0, false
 }
 
 // writeOverloaded answers a request that is refused because the server is busy.

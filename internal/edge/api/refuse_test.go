@@ -215,7 +215,7 @@ func TestLastPlacesAreReserved(t *testing.T) {
 		h := &Handler{MaxInFlight: tt.most}
 		in := int64(0)
 		for i := range 1000 {
-			if _, ok := h.admit(tt.class, fmt.Sprint(i)); ok {
+			if _, why := h.admit(tt.class, &account.Merchant{Name: fmt.Sprint(i)}); why == "" {
 				in++
 			}
 		}
@@ -223,7 +223,7 @@ func TestLastPlacesAreReserved(t *testing.T) {
 			t.Errorf("%d places: %d of %v get in, %d are counted, want %d", tt.most, in, tt.class, h.inFlight().Load(), tt.want)
 		}
 		h.inFlight().Add(-1)
-		if _, ok := h.admit(tt.class, ""); !ok {
+		if _, why := h.admit(tt.class, new(account.Merchant)); why != "" {
 			t.Errorf("%d places: one has gone, and none gets in", tt.most)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -70,7 +71,12 @@ var merchantInputs = []input{
 	{"requestor_id", "Requestor id", "As the scheme has given it.", ""},
 	{"requestor_name", "Requestor name", "", ""},
 	{"requestor_url", "Requestor URL", "https.", ""},
+	{"rate", "Rate limit", "Such as 20/s, on all nodes together.", ""},
+	{inFlightInput, "In flight", "Requests in work at once, on all nodes.", ""},
 }
+
+// inFlightInput is the input whose value is a number.
+const inFlightInput = "in_flight"
 
 // maxMerchantChoices is how many merchants a form offers; of more the name has to be typed, so that pages stay small.
 const maxMerchantChoices = 100
@@ -232,7 +238,15 @@ func changeMerchant(h *Handler, v *visit) (result, error) {
 	body := ops.MerchantBody{}
 	for _, in := range merchantInputs {
 		body[in.Name] = json.RawMessage("null")
-		if text := strings.TrimSpace(v.PostForm.Get(in.Name)); text != "" {
+		text := strings.TrimSpace(v.PostForm.Get(in.Name))
+		_, failed := strconv.Atoi(text)
+		switch {
+		case text == "":
+		case in.Name == inFlightInput && failed != nil:
+			return h.showMerchant(v, v.PostForm, "in_flight: want a whole number.")
+		case in.Name == inFlightInput:
+			body[in.Name] = json.RawMessage(text)
+		default:
 			body[in.Name], _ = json.Marshal(text) // a text can always be written
 		}
 	}

@@ -90,8 +90,8 @@ type MerchantBody map[string]json.RawMessage
 
 // MerchantMembers are the members of a merchant in a body.
 var MerchantMembers = []string{
-	"acquirer_country", "bridging", "mcc", "merchant_country", "merchant_name", "name", "origins", "page",
-	"per_directory", "requestor_id", "requestor_name", "requestor_url", "scheme_rules", "transliterate",
+	"acquirer_country", "bridging", "in_flight", "mcc", "merchant_country", "merchant_name", "name", "origins", "page",
+	"per_directory", "rate", "requestor_id", "requestor_name", "requestor_url", "scheme_rules", "transliterate",
 }
 
 // Apply puts the members into a merchant. One that is null goes back to its default.

@@ -360,8 +360,8 @@ type Resending struct {
 }
 
 // ResendAll delivers events of a merchant again, under their ids, and returns how many. A delivery that is on its way
-// for the first time, or again, is left as it is: so nothing is sent twice when ResendAll is called once more. last is the
-// last event that was looked at if there may be more, else it has no ID.
+// for the first time, or again, is left as it is: so nothing is sent twice when ResendAll is called once more. last is
+// the last event that was looked at if there may be more, else it has no ID.
 func (s *Service) ResendAll(ctx context.Context, r Resending) (resent int, last store.Event, err error) {
 	r.Find.Now = s.Now()
 	rows, err := s.Store.FindEvents(ctx, r.Find)

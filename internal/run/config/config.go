@@ -18,6 +18,7 @@ import (
 	"github.com/openthreeds/threeds/internal/peers/certs"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/protocol/xmldsig"
+	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/store/postgres"
 	"github.com/openthreeds/threeds/message"
 )
@@ -322,6 +323,11 @@ type Merchant struct {
 	// Whether names and addresses are written in ASCII for versions before 2.3.1, and lines of addresses that are too long
 	// are broken: `Jørgen` becomes `Jorgen`. Without it such texts are Erro 203. A key made with --strict turns it off.
 	Transliterate bool `yaml:"transliterate"`
+	// How many requests of the merchant may begin or continue authentications in some time, on all nodes together; beyond
+	// it 429. Unset, no limit. See [limits of a merchant](operating/merchants.md#limits).
+	Rate Rate `yaml:"rate"`
+	// How many such requests may be in work at once, on all nodes together; beyond it 429. Unset, no limit.
+	InFlight int `yaml:"in_flight"`
 	// merchantName of its authentications, where a request has none.
 	MerchantName string `yaml:"merchant_name"`
 	// Merchant category code (mcc) of its authentications, where a request has none.
@@ -586,14 +592,8 @@ type RootFile struct {
 	Names []string        // subject and public key of each; filled by loadFiles
 }
 
-// rate is how many of something may happen in some time.
-type Rate struct {
-	Count int
-	Per   time.Duration
-}
-
-// PerSecond is the rate for those who count in seconds.
-func (r Rate) PerSecond() float64 { return float64(r.Count) / r.Per.Seconds() }
+// A Rate is how many of something may happen in some time.
+type Rate = account.Rate
 
 // MessageVersions are the protocol versions to use with the directory, in order.
 func (d Directory) MessageVersions() []message.Version {

@@ -130,7 +130,7 @@ func TestConfigValues(t *testing.T) {
 	}{
 		{"store.url", c.Store.URL, StoreURL{Dir: filepath.Join(dir, "threeds-data")}},
 		{"keys", c.Keys, filepath.Join(dir, "keys.json")},
-		{"limits.per_key", c.Limits.PerKey, Rate{30, time.Minute}},
+		{"limits.per_key", c.Limits.PerKey, Rate{Count: 30, Per: time.Minute}},
 		{"limits.per_key, per second", c.Limits.PerKey.PerSecond(), 0.5},
 		{"limits.body (default)", c.Limits.Body, 64 << 10},
 		{"limits.auth_body", c.Limits.AuthBody, 1 << 20},

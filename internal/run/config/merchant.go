@@ -172,6 +172,7 @@ func (m *Merchant) Profile() account.Merchant {
 	got := account.Merchant{
 		Name: m.Name, RequestorID: m.RequestorID, RequestorName: m.RequestorName,
 		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules, Bridging: m.Bridging, Transliterate: m.Transliterate,
+		Rate: m.Rate, InFlight: m.InFlight,
 		MerchantName: m.MerchantName, MCC: m.MCC, MerchantCountry: m.MerchantCountry, RequestorURL: m.RequestorURL,
 		Origins: m.Origins,
 		Page: account.Page{

@@ -187,6 +187,8 @@ func readMerchant(s *section) (m Merchant) {
 	m.SchemeRules = optional(s, "scheme_rules", oneOf("off", "warn", "enforce"), "warn")
 	m.Bridging = optional(s, "bridging", boolean, "false")
 	m.Transliterate = optional(s, "transliterate", boolean, "false")
+	m.Rate = optional(s, "rate", rate, "")
+	m.InFlight = optional(s, "in_flight", count(1, 1000000), "")
 	m.MerchantName = optional(s, "merchant_name", nameOf(40), "")
 	m.MCC = optional(s, "mcc", categoryCode, "")
 	m.MerchantCountry = optional(s, "merchant_country", country, "")

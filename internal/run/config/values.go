@@ -20,6 +20,7 @@ import (
 	"github.com/openthreeds/threeds/internal/base/hint"
 	"github.com/openthreeds/threeds/internal/base/iso"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
+	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/store/postgres"
 )
 
@@ -72,7 +73,7 @@ var (
 	}
 	boolean    = kind[bool]{want: "`true` or `false`", parse: parseBoolean}
 	proxyURL   = kind[ProxyURL]{want: "http or https URL with a port, or `direct`", parse: parseProxy}
-	rate       = kind[Rate]{want: "rate such as 500/s, 30/m", parse: parseRate}
+	rate       = kind[Rate]{want: "rate such as 500/s, 30/m", parse: account.ParseRate}
 	fraction   = kind[float64]{want: "number from 0 to 1", parse: parseFraction}
 	country    = kind[string]{want: "three digits of ISO 3166-1", parse: parseCountry}
 	v1Scheme   = oneOf(scheme.Originals()...)
@@ -398,17 +399,6 @@ func parsePostgres(s, dir string) (StoreURL, error) {
 		return StoreURL{}, err
 	}
 	return StoreURL{Postgres: u.String()}, nil
-}
-
-var ratePattern = regexp.MustCompile(`^([1-9][0-9]{0,8})/([smh])$`)
-
-func parseRate(s string) (Rate, error) {
-	part := ratePattern.FindStringSubmatch(s)
-	if part == nil {
-		return Rate{}, errors.New("not a rate (a whole number from 1 and /s, /m or /h, such as 500/s)")
-	}
-	n, _ := strconv.Atoi(part[1])
-	return Rate{n, map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}[part[2]]}, nil
 }
 
 func parseSize(s string) (int, error) {

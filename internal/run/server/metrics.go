@@ -248,12 +248,15 @@ func keysCondition(book *account.KeyCache, follower *rotation.Follower) console.
 	}}
 }
 
-// registerKeyMetrics adds how many API keys there are to the metrics.
-func registerKeyMetrics(m *obs.Metrics, book *account.KeyCache) {
+// registerKeyMetrics adds to the metrics how many API keys and disabled merchants there are, and how many nodes share
+// the limits of merchants.
+func registerKeyMetrics(m *obs.Metrics, book *account.KeyCache, nodes func() int) {
 	const keys, help = "threeds_api_keys",
 		"API keys that are good, and rows of the store that are refused because they are not as they were sealed."
 	m.Gauge(keys, help, "state", "good", func() float64 { good, _ := book.Count(); return float64(good) })
 	m.Gauge(keys, help, "state", "refused", func() float64 { _, refused := book.Count(); return float64(refused) })
+	m.Gauge("threeds_nodes", "Nodes that serve with the store, as this node knows. They share the limits of merchants.",
+		"", "", func() float64 { return float64(nodes()) })
 	m.Gauge("threeds_merchants_disabled", "Merchants that are disabled, as this node knows: it refuses their requests.",
 		"", "", func() float64 { return float64(book.CountDisabled()) })
 }

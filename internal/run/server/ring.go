@@ -43,6 +43,14 @@ func (s *Server) followRotations(ctx context.Context, file string, wrote func())
 	s.follower.Start(ctx)
 }
 
+// countNodes returns how many nodes serve with the store, as far as this one knows.
+func (s *Server) countNodes() int {
+	if s.follower == nil {
+		return 1
+	}
+	return s.follower.CountNodes()
+}
+
 // setFileRing puts the secrets of a key file into use that was read again.
 func (s *Server) setFileRing(ring *keyring.Ring) {
 	if s.follower == nil {

@@ -191,15 +191,17 @@ type Server struct {
 	draining sync.WaitGroup // runtimes that have requests to finish
 	tasks    tasks.Group    // of the engines of all runtimes
 
-	isClosing    atomic.Bool
-	waits        context.Context // ends when requests that wait for a result are to be answered immediately
-	endWaits     context.CancelFunc
-	waiters      listen.Waiters // requests of the API that wait, in all runtimes
-	inFlight     atomic.Int64   // requests of the API that are being answered, in all runtimes
-	shares       api.Shares     // of merchants in those
-	keepAlive    listen.Drainer // connections of the servers
-	connCount    atomic.Int64   // how many they are
-	lateRequests atomic.Int64   // requests that came since closing
+	isClosing atomic.Bool
+	waits     context.Context // ends when requests that wait for a result are to be answered immediately
+	endWaits  context.CancelFunc
+	waiters   listen.Waiters // requests of the API that wait, in all runtimes
+	inFlight  atomic.Int64   // requests of the API that are being answered, in all runtimes
+	shares    api.Shares     // of merchants in those
+
+	merchantLimits api.MerchantLimits // of the settings of merchants
+	keepAlive      listen.Drainer     // connections of the servers
+	connCount      atomic.Int64       // how many they are
+	lateRequests   atomic.Int64       // requests that came since closing
 
 	refusedRecords atomic.Uint64    // records of transactions that did not open, or are older than their result
 	acknowledged   txn.Acknowledged // results, in all runtimes
@@ -257,7 +259,8 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.registerHeadMetrics(s.metrics)
 	registerWebhookMetrics(s.metrics, s.hooks)
 	s.apiKeys = account.New(s.db, cfg.Ring, cfg.Merchants, cfg.Log)
-	registerKeyMetrics(s.metrics, s.apiKeys)
+	s.merchantLimits.Nodes = s.countNodes
+	registerKeyMetrics(s.metrics, s.apiKeys, s.countNodes)
 	s.wrapListeners()
 	if cfg.Tracing != nil {
 		if s.traces, err = obs.NewTraces(*cfg.Tracing, s.metrics, cfg.Log); err != nil {

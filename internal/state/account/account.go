@@ -48,6 +48,11 @@ type Merchant struct {
 	// takes nothing else.
 	Transliterate bool `json:"transliterate,omitzero"`
 
+	// Rate and InFlight are how many requests may begin or continue authentications, in some time and at the same time, on
+	// all nodes together. Zero means that there is no such limit.
+	Rate     Rate `json:"rate,omitzero"`
+	InFlight int  `json:"in_flight,omitzero"`
+
 	// MerchantName, MCC, MerchantCountry and RequestorURL go into requests of the Authentications API that lack them:
 	// merchantName, mcc, merchantCountryCode (three digits) and threeDSRequestorURL.
 	MerchantName    string `json:"merchant_name,omitzero"`

@@ -56,6 +56,9 @@ type Follower struct {
 	hasPending bool      // there may be a file next to the key file that is no longer needed
 
 	problem atomic.Pointer[string]
+
+	nodes     atomic.Int64 // how many serve, as was last counted
+	countedAt time.Time
 }
 
 // NewFollower returns a Follower for a node that operators know by a name. The ring is that of the key file. The
@@ -149,8 +152,32 @@ func (f *Follower) poll(ctx context.Context) error {
 	if err == nil {
 		f.removePending()
 	}
-	return errors.Join(err, f.tell(ctx, false), f.tidy(ctx))
+	return errors.Join(err, f.tell(ctx, false), f.countNodes(ctx), f.tidy(ctx))
 }
+
+// countNodes counts the nodes that serve, as often as they tell that they do.
+func (f *Follower) countNodes(ctx context.Context) error {
+	if !f.countedAt.IsZero() && time.Since(f.countedAt) < heartbeat {
+		return nil
+	}
+	nodes, err := readNodes(ctx, f.store)
+	if err != nil {
+		return err
+	}
+	n := int64(0)
+	for i := range nodes {
+		if nodes[i].isLive() {
+			n++
+		}
+	}
+	f.nodes.Store(n)
+	f.countedAt = time.Now()
+	return nil
+}
+
+// CountNodes returns how many nodes serve with the store, this one among them, as was last found out. A node that
+// starts or ends in good order is known within ten seconds, one that has crashed within a minute. It asks nobody.
+func (f *Follower) CountNodes() int { return int(max(1, f.nodes.Load())) }
 
 // apply puts into use what the history says.
 func (f *Follower) apply() error {
