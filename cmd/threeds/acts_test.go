@@ -429,6 +429,14 @@ func actTests() map[string]actTest {
 			},
 			ops.Command: byCommand("merchant", "remove", "--name", "ID"),
 		}},
+		"merchant import": {(*doors).newName, map[ops.Door]way{
+			ops.Command: func(d *doors, name string) string {
+				file := filepath.Join(d.TempDir(), "merchants.json")
+				writeFile(d.T, file, []byte(`[{"name": "`+name+`"}]`))
+				d.command("merchant", "import", file)
+				return name
+			},
+		}},
 		"merchant disable": {(*doors).newMerchant, map[ops.Door]way{
 			ops.Admin:   byAPI(ops.Admin, "POST merchants/ID/disable", `{"reason": "stolen keys"}`, ""),
 			ops.Console: byForm("/merchants/ID", "do", "disable", "reason", "stolen keys", "sure", "1"),

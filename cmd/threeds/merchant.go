@@ -51,6 +51,17 @@ var merchantCommands = []cmdline.Command{
 		Does:  `remove a merchant from the store; its API keys stay good`,
 	},
 	{
+		Name: "export", Run: exportMerchants,
+		Takes: `[--format json|csv] [--config FILE] [FILE]`,
+		Does:  `write the settings of all merchants of the store, for "threeds merchant import"`,
+	},
+	{
+		Name: "import", Run: importMerchants,
+		Takes: `[--format json|csv] [--dry-run] [--json] [--config FILE] FILE`,
+		Does: `add and change merchants of the store as a file says, all of them or none (- is standard input); other
+			merchants stay`,
+	},
+	{
 		Name: "disable", Run: runMerchantSwitch,
 		Takes: `--reason TEXT [--json] [--config FILE] NAME`,
 		Does: `have all nodes refuse what the API keys of a merchant would begin, within a second; results of what is
@@ -234,37 +245,20 @@ func readLogo(file string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, config.MaxLogo+1))
 }
 
-// perDirectoryFields are the keys below per_directory.
-var perDirectoryFields = map[string]func(*account.Requestor) *string{
-	"acquirer_bin":         func(r *account.Requestor) *string { return &r.AcquirerBIN },
-	"acquirer_merchant_id": func(r *account.Requestor) *string { return &r.AcquirerMerchantID },
-	"requestor_id":         func(r *account.Requestor) *string { return &r.ID },
-	"requestor_name":       func(r *account.Requestor) *string { return &r.Name },
-}
-
 // parsePerDirectory returns what SCHEME.KEY=VALUE changes. When a directory has no value left, it is removed.
 func parsePerDirectory(text string) (func(*account.Merchant), error) {
 	path, value, hasValue := strings.Cut(text, "=")
 	word, key, hasKey := strings.Cut(path, ".")
-	field := perDirectoryFields[strings.ReplaceAll(key, "-", "_")]
-	names := slices.Sorted(maps.Keys(perDirectoryFields))
-	switch {
-	case !hasValue || !hasKey || word == "":
+	key = strings.ReplaceAll(key, "-", "_")
+	if !hasValue || !hasKey || word == "" {
 		return nil, errors.New("want SCHEME.KEY=VALUE, such as visa.acquirer_bin=400551")
-	case field == nil:
+	}
+	if names := merchant.DirectoryKeys(); !slices.Contains(names, key) {
 		return nil, fmt.Errorf("unknown key %q%s (allowed: %s)", terminal.OneLine(key), hint.For(key, names...),
 			strings.Join(names, ", "))
 	}
 	return func(m *account.Merchant) {
-		r := m.PerDirectory[word]
-		*field(&r) = value
-		if m.PerDirectory == nil {
-			m.PerDirectory = make(map[string]account.Requestor)
-		}
-		m.PerDirectory[word] = r
-		if r == (account.Requestor{}) {
-			delete(m.PerDirectory, word)
-		}
+		_ = merchant.SetForDirectory(m, word, key, value) // the key is one of them
 	}, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/openthreeds/threeds/internal/base/hint"
@@ -241,6 +242,62 @@ func (r *Registry) add(ctx context.Context, row store.Merchant) error {
 		return ErrExists
 	}
 	return err
+}
+
+// A Change is one of several changes: the merchant as it is to be, and the entry that it takes the place of. Was is the
+// zero Entry for a new merchant.
+type Change struct {
+	Merchant account.Merchant
+	Was      Entry
+}
+
+// PutAll makes all changes, or none of them. Every merchant has been through Check. The error has ErrChanged in it if a
+// merchant is not as it was.
+func (r *Registry) PutAll(ctx context.Context, changes []Change) error {
+	archive, ok := r.Store.(store.Archive)
+	if !ok {
+		return errors.New("merchant: the store changes no merchants together")
+	}
+	return archive.ChangeRows(ctx, func(tx store.RowTx) error {
+		rows := map[string][]byte{}
+		err := tx.Each(ctx, store.MerchantRows, func(row store.Row) error {
+			rows[row.Text["name"]] = row.Bytes["data"]
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for i := range changes {
+			c := &changes[i]
+			data, isThere := rows[c.Merchant.Name]
+			if isThere && r.open(store.Merchant{Name: c.Merchant.Name, Data: data}).Version != c.Was.Version ||
+				!isThere && c.Was.Version != "" {
+				return fmt.Errorf("merchant %q: %w", c.Merchant.Name, ErrChanged)
+			}
+			row, err := account.NewMerchantRow(r.Ring, &c.Merchant)
+			if err != nil {
+				return err
+			}
+			rows[row.Name] = row.Data
+		}
+		if err := tx.Clear(ctx, store.MerchantRows); err != nil {
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(rows)) {
+			row := store.NewRow(store.MerchantRows)
+			row.Text["name"], row.Bytes["data"] = name, rows[name]
+			if err := tx.Add(ctx, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// IsChange reports whether a merchant, which has been through Check, differs from an entry.
+func (e *Entry) IsChange(m *account.Merchant) bool {
+	plain, err := json.Marshal(m)
+	return err != nil || versionOf(plain) != e.Version
 }
 
 // Remove removes a merchant of the store. version is that of the Entry that was shown. The API keys of the merchant

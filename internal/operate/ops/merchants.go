@@ -26,6 +26,8 @@ func merchantActs() []Act {
 		{Name: "merchant add", Least: operator.Operator, Action: "merchant.create", Object: object, Doors: byOperators},
 		{Name: "merchant set", Least: operator.Operator, Action: "merchant.change", Object: object, Doors: byOperators},
 		{Name: "merchant remove", Least: operator.Operator, Action: "merchant.remove", Object: object, Doors: byOperators},
+		{Name: "merchant import", Least: operator.Operator, Action: "merchant.import", Object: object, Doors: []Door{Command}},
+		{Name: "merchant export", Least: operator.Viewer, Doors: []Door{Command}},
 		{Name: "merchant disable", Least: operator.Operator, Action: "merchant.disable", Object: object, Doors: byOperators},
 		{
 			Name: "merchant enable", Least: operator.Operator, Action: "merchant.enable", Object: object, Doors: byOperators,
@@ -297,4 +299,97 @@ func (a *Acts) enableMerchant(ctx context.Context, by operator.Actor, name strin
 // occurrenceOf distinguishes what happens to a merchant at one moment from what happens at others.
 func occurrenceOf(name string, at time.Time) string {
 	return name + " " + at.UTC().Format(time.RFC3339Nano)
+}
+
+// An ImportFault is what is wrong with one merchant that is to be imported.
+type ImportFault struct {
+	Index int // of the merchant, from 0
+	Err   error
+}
+
+// An Imported says how many merchants an import adds, changes and leaves as they are.
+type Imported struct {
+	Added     int `json:"added"`
+	Changed   int `json:"changed"`
+	Unchanged int `json:"unchanged"`
+}
+
+// ImportMerchants puts many merchants into the store, each in the place of the one with its name, all of them or none.
+// If anything is wrong it changes nothing, and returns all faults. A dry run changes nothing either. Other merchants stay
+// as they are. Each merchant that changes is an entry of the audit trail.
+func (a *Acts) ImportMerchants(ctx context.Context, by operator.Actor, wanted []account.Merchant,
+	isDry bool) (done Imported, faults []ImportFault, err error) {
+	if err := Find("merchant import").Check(&by); err != nil {
+		return done, nil, err
+	}
+	registry := a.Merchants()
+	entries, err := registry.List(ctx)
+	if err != nil {
+		return done, nil, err
+	}
+	present := map[string]merchant.Entry{}
+	for _, e := range entries {
+		present[e.Name] = e
+	}
+	var changes []merchant.Change
+	seen := map[string]bool{}
+	for i := range wanted {
+		m, err := registry.Check(wanted[i])
+		was := present[m.Name]
+		switch {
+		case err != nil:
+		case seen[m.Name]:
+			err = errors.New("name: is there twice")
+		case was.Source == merchant.File:
+			err = merchant.ErrInFile
+		case was.IsRefused:
+			err = merchant.ErrRefused
+		}
+		if err != nil {
+			faults = append(faults, ImportFault{i, err})
+			continue
+		}
+		seen[m.Name] = true
+		switch {
+		case was.Source != merchant.Store:
+			done.Added++
+			changes = append(changes, merchant.Change{Merchant: m})
+		case was.IsChange(&m):
+			done.Changed++
+			changes = append(changes, merchant.Change{Merchant: m, Was: was})
+		default:
+			done.Unchanged++
+		}
+	}
+	if len(faults) > 0 || isDry || len(changes) == 0 {
+		return done, faults, nil
+	}
+	for i := range changes {
+		var before any
+		if changes[i].Was.Name != "" {
+			before = &changes[i].Was.Merchant
+		}
+		if err := a.Record(ctx, by, "merchant import", changes[i].Merchant.Name, before, &changes[i].Merchant); err != nil {
+			return Imported{}, nil, err
+		}
+	}
+	return done, nil, merchantRefusal(registry.PutAll(ctx, changes))
+}
+
+// ExportMerchants returns the settings of the merchants in the store, and how many have settings that are not among
+// them: those of the configuration, and those whose rows do not open.
+func (a *Acts) ExportMerchants(ctx context.Context, by operator.Actor) (all []account.Merchant, left int, err error) {
+	if err := Find("merchant export").Check(&by); err != nil {
+		return nil, 0, err
+	}
+	entries, err := a.Merchants().List(ctx)
+	for i := range entries {
+		switch e := &entries[i]; {
+		case e.Source == merchant.Store && !e.IsRefused:
+			all = append(all, e.Merchant)
+		case e.Source == merchant.Store, e.Source == merchant.File:
+			left++
+		}
+	}
+	return all, left, err
 }

@@ -20,7 +20,7 @@ func TestG15NodesShareTheLimitOfAMerchant(t *testing.T) {
 	p := rig.NewPeer(t, ca)
 	one, two := rig.NewVictimAt(t, ca, p, place), rig.NewVictimAt(t, ca, p, place)
 	two.APIKey = one.APIKey
-	one.Command("", "merchant", "set", "--name", "Shop", "--in-flight", "4")
+	one.Command(`[{"name": "Shop", "in_flight": 4}]`, "merchant", "import", "-")
 	one.Start()
 	waitForNodes(one, 1)
 

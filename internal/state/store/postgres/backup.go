@@ -20,8 +20,8 @@ const (
 	// A backup may go to a slow disk or through a pipe, so no limit of a call is right for it.
 	sqlNoLimits = `SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0`
 	sqlViewRows = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ` + sqlNoLimits
-	// Other changes of keys wait for the end of this transaction, so that none comes in between.
-	sqlChangeRows = `BEGIN; ` + sqlNoLimits + `; LOCK TABLE api_keys IN SHARE ROW EXCLUSIVE MODE`
+	// Other changes of keys and merchants wait for the end of this transaction, so that none comes in between.
+	sqlChangeRows = `BEGIN; ` + sqlNoLimits + `; LOCK TABLE api_keys, merchants IN SHARE ROW EXCLUSIVE MODE`
 )
 
 // ViewRows implements [store.Archive].
