@@ -58,7 +58,8 @@ func exportMerchants(ctx context.Context, cmd *cmdline.Invocation) error {
 			return merchant.Write(w, formatOf(*format, rest), all)
 		})
 		if err == nil && left > 0 {
-			fmt.Fprintf(cmd.Stderr, "threeds: %s not exported: in the configuration, or refused\n", terminal.Count(left, "merchant"))
+			fmt.Fprintf(cmd.Stderr, "threeds: %s not exported: in the configuration, or refused\n",
+				terminal.Count(left, "merchant"))
 		}
 		return err
 	})

@@ -2,6 +2,9 @@ package pages
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -33,17 +36,48 @@ func newMerchantEntry(e merchant.Entry) (merchantEntry, error) {
 		err = json.Unmarshal(text, &all)
 	}
 	for name, raw := range all {
-		var text string
-		if json.Unmarshal(raw, &text) != nil {
-			text = string(raw)
-		}
-		isShown := slices.Contains([]string{"name", "source", "version", "disabled"}, name)
-		if !isShown && !slices.Contains([]string{"", "null", "{}", "[]"}, text) {
-			m.Members = append(m.Members, member{name, text})
+		if !slices.Contains([]string{"name", "source", "version", "disabled"}, name) {
+			m.Members = append(m.Members, flatten(name, raw)...)
 		}
 	}
 	slices.SortFunc(m.Members, func(a, b member) int { return strings.Compare(a.Name, b.Name) })
 	return m, err
+}
+
+// flatten returns what is set in a member: a member of an object has a name with a dot, and texts of an array have
+// blanks between them.
+func flatten(name string, raw json.RawMessage) (all []member) {
+	var value any
+	if json.Unmarshal(raw, &value) != nil {
+		return nil
+	}
+	switch value := value.(type) {
+	case nil:
+	case map[string]any:
+		var members map[string]json.RawMessage
+		_ = json.Unmarshal(raw, &members) // it is an object
+		for key, one := range members {
+			all = append(all, flatten(name+"."+key, one)...)
+		}
+	case []any:
+		var texts []string
+		for _, one := range value {
+			texts = append(texts, fmt.Sprint(one))
+		}
+		if len(texts) > 0 {
+			all = append(all, member{name, strings.Join(texts, " ")})
+		}
+	case string:
+		if name == "page.logo" {
+			value = "an image"
+		}
+		if value != "" {
+			all = append(all, member{name, value})
+		}
+	default:
+		all = append(all, member{name, string(raw)})
+	}
+	return all
 }
 
 // KeptIn says in words where a merchant comes from.
@@ -71,8 +105,59 @@ var merchantInputs = []input{
 	{"requestor_id", "Requestor id", "As the scheme has given it.", ""},
 	{"requestor_name", "Requestor name", "", ""},
 	{"requestor_url", "Requestor URL", "https.", ""},
-	{"rate", "Rate limit", "Such as 20/s, on all nodes together.", ""},
-	{inFlightInput, "In flight", "Requests in work at once, on all nodes.", ""},
+	{"rate", "Rate limit", "Such as 20/s.", ""},
+	{inFlightInput, "Requests at once", "Such as 50.", ""},
+}
+
+// An acquirerRow has the inputs for one scheme.
+type acquirerRow struct {
+	Scheme string
+	Fields []input
+}
+
+// acquirerInputs are the keys below per_directory that the form has.
+var acquirerInputs = []input{{"acquirer_bin", "Acquirer BIN", "", ""}, {"acquirer_merchant_id", "Merchant id", "", ""}}
+
+// originsInput has an origin on each line.
+const originsInput = "origins"
+
+// newAcquirerRows returns a row for each scheme that has a directory or a value. What was typed wins.
+func (h *Handler) newAcquirerRows(m *account.Merchant, typed url.Values) (rows []acquirerRow) {
+	schemes := append(slices.Collect(maps.Keys(m.PerDirectory)), h.Acts.Merchants().Schemes...)
+	slices.Sort(schemes)
+	for _, scheme := range slices.Compact(schemes) {
+		row := acquirerRow{Scheme: scheme}
+		for _, in := range acquirerInputs {
+			in.Value = merchant.ForDirectory(m, scheme, in.Name)
+			if in.Name = acquirerName(scheme, in.Name); typed.Has(in.Name) {
+				in.Value = typed.Get(in.Name)
+			}
+			row.Fields = append(row.Fields, in)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// acquirerName returns the name of the input for a key of one scheme.
+func acquirerName(scheme, key string) string { return "per_directory." + scheme + "." + key }
+
+// applyLists puts the origins of a form and its values for single schemes into a merchant.
+func (h *Handler) applyLists(m *account.Merchant, form url.Values) error {
+	if form.Has(originsInput) {
+		m.Origins = strings.Fields(form.Get(originsInput))
+	}
+	for _, row := range h.newAcquirerRows(m, nil) {
+		for _, in := range acquirerInputs {
+			if name := acquirerName(row.Scheme, in.Name); form.Has(name) {
+				err := merchant.SetForDirectory(m, row.Scheme, in.Name, strings.TrimSpace(form.Get(name)))
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // inFlightInput is the input whose value is a number.
@@ -151,6 +236,8 @@ type merchantsView struct {
 	Reason    string // why it is to be disabled, as it was typed
 	Name      string
 	Inputs    []input
+	Acquirers []acquirerRow
+	Origins   string // one on each line
 	Fault     string
 	Keys      *keysView
 }
@@ -220,6 +307,10 @@ func (h *Handler) showMerchant(v *visit, typed url.Values, fault string) (result
 		}
 		view.Inputs = append(view.Inputs, in)
 	}
+	view.Acquirers, view.Origins = h.newAcquirerRows(&e.Merchant, typed), strings.Join(e.Origins, "\n")
+	if typed.Has(originsInput) {
+		view.Origins = typed.Get(originsInput)
+	}
 	return result{template: "merchant", title: m.Name, data: view, status: faultStatus(fault)}, nil
 }
 
@@ -250,7 +341,9 @@ func changeMerchant(h *Handler, v *visit) (result, error) {
 			body[in.Name], _ = json.Marshal(text) // a text can always be written
 		}
 	}
-	_, err := h.Acts.ChangeMerchant(v.Context(), by, name, version, body.Apply)
+	_, err := h.Acts.ChangeMerchant(v.Context(), by, name, version, func(m *account.Merchant) error {
+		return errors.Join(body.Apply(m), h.applyLists(m, v.PostForm))
+	})
 	fault, err := faultOf(err)
 	if fault != "" {
 		return h.showMerchant(v, v.PostForm, fault)

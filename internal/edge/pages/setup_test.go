@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
@@ -87,6 +88,47 @@ func TestK6MerchantsWithoutARestart(t *testing.T) {
 	s.checkTrail("merchant.change", "passkey:operator")
 }
 
+// TestK6AcquirersAndOriginsAreEdited: by scheme and line by line. What the form does not have stays, and what is wrong is
+// named with what was typed.
+func TestK6AcquirersAndOriginsAreEdited(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Admin.Merchants().Schemes = []string{"visa", "jcb"}
+	actor := operator.Actor{Who: "cli:test", Role: operator.Admin}
+	_, err := s.Admin.AddMerchant(t.Context(), actor, account.Merchant{
+		Name: "Fjord", Origins: []string{"https://a.example"}, PerDirectory: map[string]account.Requestor{"visa": {ID: "R-1", AcquirerBIN: "400551"}},
+	})
+	must(t, err)
+	const at, visa = "/merchants/Fjord", "per_directory.visa."
+	version := func() string {
+		return regexp.MustCompile(`name="version" value="([^"]*)"`).FindStringSubmatch(s.get("operator", at).Body.String())[1]
+	}
+	s.want(s.get("operator", at), 200, `name="`+visa+`acquirer_bin" value="400551"`, `name="per_directory.jcb.acquirer_bin" value=""`,
+		">https://a.example</textarea>", "per_directory.visa.requestor_id")
+	form := url.Values{
+		"version": {version()}, "origins": {"https://b.example\r\n https://c.example\n"}, visa + "acquirer_bin": {""},
+		visa + "acquirer_merchant_id": {" M-1 "}, "per_directory.jcb.acquirer_bin": {"353011"}, "rate": {"20/s"}, "in_flight": {"50"},
+	}
+	if w := s.post("operator", at, form); w.Code != 303 {
+		t.Fatalf("change: %d %s", w.Code, w.Body)
+	}
+	e, err := s.Admin.Merchant(t.Context(), actor, "Fjord")
+	must(t, err)
+	want := map[string]account.Requestor{"visa": {ID: "R-1", AcquirerMerchantID: "M-1"}, "jcb": {AcquirerBIN: "353011"}}
+	if !maps.Equal(e.PerDirectory, want) || strings.Join(e.Origins, " ") != "https://b.example https://c.example" ||
+		e.Rate.PerSecond() != 20 || e.InFlight != 50 {
+		t.Errorf("the merchant is %+v", e.Merchant)
+	}
+	if body := s.get("viewer", at).Body.String(); !strings.Contains(body, "353011") || strings.Contains(body, "{&#34;") {
+		t.Error("a viewer does not see the acquirer, or sees JSON")
+	}
+	form.Set("version", version())
+	form.Set("origins", "https://b.example/path")
+	form.Set(visa+"acquirer_bin", "x")
+	s.want(s.post("operator", at, form), 400, `role="alert"`, "origins[0]", `value="x"`, ">https://b.example/path</textarea>")
+	s.want(s.post("operator", at, url.Values{"version": {version()}, "in_flight": {"many"}}), 400, "in_flight: want a whole number", `value="many"`)
+}
+
 // TestK6MerchantIsDisabledWithAReason: a merchant of the configuration file, too, and not without a tick and a reason.
 // The list and the page say so. The merchant's own people are not told why.
 func TestK6MerchantIsDisabledWithAReason(t *testing.T) {
@@ -110,8 +152,8 @@ func TestK6MerchantIsDisabledWithAReason(t *testing.T) {
 		t.Fatalf("disable: %d", w.Code)
 	}
 	s.want(s.get("viewer", "/merchants"), 200, "1 merchant is disabled", "Disabled</span>")
-	s.want(s.get("viewer", at), 200, "are refused since 1 Mar 2027, 12:00:00 UTC", "Reason: stolen keys", "Disabled by passkey:operator")
-	if body := s.get("own-admin", at).Body.String(); !strings.Contains(body, "are refused since") || strings.Contains(body, "stolen keys") {
+	s.want(s.get("viewer", at), 200, "have been refused since 1 Mar 2027, 12:00:00 UTC", "Reason: stolen keys", "Disabled by passkey:operator")
+	if body := s.get("own-admin", at).Body.String(); !strings.Contains(body, "have been refused since") || strings.Contains(body, "stolen keys") {
 		t.Error("the shop's own people do not see that it is disabled, or see why")
 	}
 	s.want(s.post("operator", at, why), 400, "the merchant is disabled already")

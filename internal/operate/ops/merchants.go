@@ -26,7 +26,10 @@ func merchantActs() []Act {
 		{Name: "merchant add", Least: operator.Operator, Action: "merchant.create", Object: object, Doors: byOperators},
 		{Name: "merchant set", Least: operator.Operator, Action: "merchant.change", Object: object, Doors: byOperators},
 		{Name: "merchant remove", Least: operator.Operator, Action: "merchant.remove", Object: object, Doors: byOperators},
-		{Name: "merchant import", Least: operator.Operator, Action: "merchant.import", Object: object, Doors: []Door{Command}},
+		{
+			Name: "merchant import", Least: operator.Operator, Action: "merchant.import", Object: object,
+			Doors: []Door{Command},
+		},
 		{Name: "merchant export", Least: operator.Viewer, Doors: []Door{Command}},
 		{Name: "merchant disable", Least: operator.Operator, Action: "merchant.disable", Object: object, Doors: byOperators},
 		{
@@ -315,8 +318,8 @@ type Imported struct {
 }
 
 // ImportMerchants puts many merchants into the store, each in the place of the one with its name, all of them or none.
-// If anything is wrong it changes nothing, and returns all faults. A dry run changes nothing either. Other merchants stay
-// as they are. Each merchant that changes is an entry of the audit trail.
+// If anything is wrong it changes nothing, and returns all faults. A dry run changes nothing either. Other merchants
+// stay as they are. Each merchant that changes is an entry of the audit trail.
 func (a *Acts) ImportMerchants(ctx context.Context, by operator.Actor, wanted []account.Merchant,
 	isDry bool) (done Imported, faults []ImportFault, err error) {
 	if err := Find("merchant import").Check(&by); err != nil {

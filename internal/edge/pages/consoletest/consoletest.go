@@ -520,8 +520,8 @@ var Faces = map[string]string{
 	"beside": "/authentications/" + PassedID + "?step=ares&beside=areq", "reports": "/reports?by=merchant",
 	"billing": "/billing", "mandates": "/reports?by=mandates", "merchants": "/merchants",
 	"merchants-found": "/merchants?name=shop", "keys-found": "/keys?name=till", "merchant": "/merchants/Corner%20Shop",
-	"disabled": "/merchants/Other%20Shop",
-	"keys":     "/keys", "tokens": "/tokens", "audit": "/audit", "gone": "/nowhere", "webhooks": "/webhooks",
+	"disabled": "/merchants/Other%20Shop", "acquirers": "/merchants/Fjord",
+	"keys": "/keys", "tokens": "/tokens", "audit": "/audit", "gone": "/nowhere", "webhooks": "/webhooks",
 	"webhook": "/webhooks/" + HookID, "operators": "/operators", "explain": "/explain", "overview": "/", "erase": "/erase",
 	"personal":    "/authentications/" + PersonalID + "?step=areq",
 	"directories": "/directories", "ranges": "/ranges?prefix=4000", "rangediff": "/ranges/visa/diff",
@@ -532,6 +532,12 @@ var Faces = map[string]string{
 func (s *Site) Fill() {
 	s.Helper()
 	s.Post("operator", "/keys", map[string][]string{"merchant": {Shop}, "label": {"till 4"}})
+	s.Admin.Merchants().Schemes = []string{"visa", "mastercard", "jcb"}
+	_, err := s.Admin.AddMerchant(s.Context(), operator.Actor{Who: "cli:test", Role: operator.Admin}, account.Merchant{
+		Name: "Fjord", MCC: "5411", Origins: []string{"https://shop.fjord.example", "https://pay.fjord.example"},
+		PerDirectory: map[string]account.Requestor{"visa": {AcquirerBIN: "400551", AcquirerMerchantID: "M-1", ID: "R-1"}},
+	})
+	must(s.TB, err)
 	s.Want(s.Post("operator", "/merchants/Other%20Shop",
 		url.Values{"do": {"disable"}, "reason": {"Stolen API keys, case 4711: the shop does not answer the telephone"}, "sure": {"1"}}), 303)
 	s.AddUnkept()
