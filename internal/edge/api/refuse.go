@@ -59,7 +59,8 @@ type admission struct {
 	isLimited bool // the limits of the merchant count the request
 }
 
-// admit admits a request of a merchant, unless too many are in flight. It returns why not; "" means that it is admitted.
+// admit admits a request of a merchant, unless too many are in flight. It returns why not; "" means that it is
+// admitted.
 func (h *Handler) admit(c shed.Priority, m *account.Merchant) (admission, Refusal) {
 	a := admission{h: h, class: c, merchant: m.Name}
 	if isLimited(c) {

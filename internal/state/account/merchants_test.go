@@ -131,7 +131,8 @@ func TestMerchantGoesThereAndBack(t *testing.T) {
 	t.Parallel()
 	m := account.Merchant{
 		Name: "shop", RequestorID: "r", RequestorName: "R", AcquirerCountry: "208", SchemeRules: "enforce", Bridging: true,
-		Transliterate: true, Rate: account.Rate{Count: 20, Per: time.Minute}, InFlight: 50, MerchantName: "The Shop", MCC: "0742", MerchantCountry: "250", RequestorURL: "https://shop.example",
+		Transliterate: true, Rate: account.Rate{Count: 20, Per: time.Minute}, InFlight: 50,
+		MerchantName: "The Shop", MCC: "0742", MerchantCountry: "250", RequestorURL: "https://shop.example",
 		Origins: []string{"https://shop.example"},
 		Page:    account.Page{Logo: []byte{0, 1, 0xff}, LogoType: "image/png", Colour: "#0a5c36", Accent: "#ffb000"},
 		PerDirectory: map[string]account.Requestor{
