@@ -260,3 +260,32 @@ func TestK2ForeignWebhooksAreUnknown(t *testing.T) {
 		t.Errorf("the other merchant's endpoints have changed: %v, %v", all, err)
 	}
 }
+
+// TestF4OperatorIsToldOfDisabledMerchants: once when a merchant is disabled, with who and why, and once when it is
+// enabled.
+func TestF4OperatorIsToldOfDisabledMerchants(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	settings := hookSettings()
+	settings.Operator = []*webhook.Endpoint{webhook.OperatorEndpoint("https://ops.example/", webhook.NewSecret(), nil)}
+	s.handler.Hooks.Configure(settings)
+	s.addMerchant("Fjord")
+	for _, want := range []int{200, 409} {
+		if w := s.call("operator", "POST", "merchants/Fjord/disable", `{"reason": "stolen keys"}`); w.Code != want {
+			t.Errorf("disable: %d %s, want %d", w.Code, w.Body, want)
+		}
+	}
+	if w := s.call("operator", "POST", "merchants/Fjord/enable", ""); w.Code != 200 || strings.Contains(w.Body.String(), "disabled") {
+		t.Errorf("enable: %d %s", w.Code, w.Body)
+	}
+	events, err := s.handler.Hooks.Find(t.Context(), store.EventQuery{Limit: 9})
+	var told strings.Builder
+	for _, e := range events {
+		told.Write(e.Body)
+	}
+	for _, want := range []string{`"type":"merchant.disabled"`, `"type":"merchant.enabled"`, `"reason":"stolen keys"`, `"merchant":"Fjord"`, `"by":"token:`} {
+		if err != nil || len(events) != 2 || !strings.Contains(told.String(), want) {
+			t.Errorf("the operator was told %s, %v; want two events with %s", &told, err, want)
+		}
+	}
+}
