@@ -32,6 +32,12 @@ func commands() []cmdline.Command {
 			Takes: `[--config FILE | --url URL] [--live]`,
 			Does:  `ask a server that runs whether it is ready, or with --live whether it is alive`,
 		},
+		{
+			Name: "nodes", Run: runNodes,
+			Takes: `[--json] [--config FILE]`,
+			Does: `list the nodes that share the store: release, last word, problems, hash of the configuration, id of
+			the key file; and say where they differ or which one is silent`,
+		},
 		{Name: "key", Commands: keyCommands, Does: "API keys of merchants, and the secret that they are sealed under"},
 		{Name: "merchant", Commands: merchantCommands, Does: "merchants of the store"},
 		{Name: "webhook", Commands: webhookCommands, Does: "webhook endpoints of merchants, and their events"},

@@ -123,6 +123,7 @@ func routes() []route {
 		{"GET", "reports/mandates", "journal report", "Count requests that do not keep a rule of their scheme",
 			reportMandates},
 		{"GET", "overview", "journal report", "Say how authentications went, and what needs attention", overview},
+		{"GET", "nodes", "nodes", "List the nodes that share the store with how they are", list((*Handler).ListNodes)},
 		{"GET", "directories", "directory list", "List directory servers with how they are",
 			list((*Handler).ListDirectories)},
 		{"GET", "ranges", "ranges status", "Say how things stand with the card ranges of each directory",

@@ -14,6 +14,7 @@ import (
 	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
+	"github.com/openthreeds/threeds/internal/state/cluster"
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
@@ -27,6 +28,8 @@ type Node struct {
 	Endings func() map[string]time.Time
 	// DisabledEndpoints returns the webhook endpoints that get no deliveries.
 	DisabledEndpoints func(ctx context.Context) ([]DisabledEndpoint, error)
+	// Members returns the nodes of the store, this one among them.
+	Members func(ctx context.Context) ([]cluster.Member, error)
 	// Generation returns the card ranges of a scheme that this node uses; nil if it has none.
 	Generation func(scheme string) *ranges.Generation
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/openthreeds/threeds/internal/peers/clientcert"
 	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
+	"github.com/openthreeds/threeds/internal/state/cluster"
 )
 
 // addNode gives the API a server of one directory.
@@ -30,6 +31,7 @@ func (s *site) addNode() *admin.Node {
 		Problems:          func() map[string]string { return nil },
 		Endings:           func() map[string]time.Time { return map[string]time.Time{} },
 		DisabledEndpoints: func(context.Context) ([]admin.DisabledEndpoint, error) { return nil, nil },
+		Members:           func(context.Context) ([]cluster.Member, error) { return []cluster.Member{}, nil },
 		Generation:        func(string) *ranges.Generation { return nil },
 	}
 	s.handler.Node = n

@@ -14,6 +14,7 @@ import (
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/peers/rangequery"
 	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/cluster"
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
@@ -144,6 +145,7 @@ var answers = map[string][]any{
 	"GET billing":                   {api.List[journal.BillingCount]{}},
 	"GET reports/mandates":          {api.List[MandateRow]{}},
 	"GET overview":                  {Overview{}},
+	"GET nodes":                     {api.List[cluster.Member]{}},
 	"GET directories":               {api.List[Directory]{}},
 	"GET ranges":                    {api.List[RangesOfScheme]{}},
 	"GET ranges/{scheme}":           {FoundRanges{}},

@@ -125,7 +125,11 @@ func (h *Handler) Overview(ctx context.Context, by operator.Actor, from, to time
 		if o.Directories, err = h.readDirectories(ctx); err != nil {
 			return nil, err
 		}
-		o.Attention = append(o.Attention, h.noticesOfNode(o.Directories)...)
+		members, err := h.Node.Members(ctx)
+		if err != nil {
+			return nil, err
+		}
+		o.Attention = slices.Concat(h.noticesOfNode(o.Directories), h.noticesOfNodes(members))
 	}
 	notices, err := h.noticesOfWebhooks(ctx, &by)
 	if err != nil {

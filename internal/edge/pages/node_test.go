@@ -9,6 +9,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/peers/directory"
+	"github.com/openthreeds/threeds/internal/state/cluster"
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
@@ -31,6 +32,30 @@ func TestK3DirectoriesPage(t *testing.T) {
 	s.want(s.get("viewer", "/directories"), 200, ">26 h<", `<span class="tw b">old</span>`, "HTTP status 503", "2 are held back")
 	s.Admin.Journal = nil
 	s.want(s.get("viewer", "/directories"), 200, "the journal is off")
+}
+
+// TestK3NodesPage: each node with its state, and what is not well with it or was not.
+func TestK3NodesPage(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.want(s.get("viewer", "/nodes"), 404)
+	n := s.AddNode()
+	w := s.get("viewer", "/nodes")
+	s.want(w, 200, "node-1 10.0.0.1:8080", "Ready", "7 s ago", "v1.2.3", "c0ffee12", "69913c56", "journal 1f2e3d4c")
+	if body := w.Body.String(); strings.Contains(body, "differ") || strings.Contains(body, "not well") {
+		t.Error("something is wrong with one good node")
+	}
+	silent := n.Members[0]
+	silent.Name, silent.State, silent.Config, silent.Seen = "node-2", cluster.Silent, "decade", s.Now.Add(-5*time.Minute)
+	n.Members[0].Problems = []cluster.Problem{{Part: "journal", Text: "is not written", Since: s.Now.Add(-time.Hour)}}
+	n.Members[0].Past = []cluster.Problem{{Part: "store", Text: "cannot be reached", Since: s.Now.Add(-2 * time.Hour), Over: s.Now.Add(-time.Hour)}}
+	n.Members = append(n.Members, silent)
+	s.want(s.get("viewer", "/nodes"), 200, "Silent", "5 min ago", "Node node-2 has been silent since 1 Mar 11:55:00 UTC.",
+		"What is not well with node-1", "is not written", "cannot be reached", "over since 1 Mar 11:00:00")
+	s.want(s.get("viewer", "/"), 200, "Node node-2 has been silent since", `href="/nodes"`)
+	if strings.Contains(s.get("own-viewer", "/").Body.String(), "node-2") {
+		t.Error("the shop's own people see nodes")
+	}
 }
 
 // TestK3OverviewSaysWhatNeedsAttention: in words, the most urgent first, and to a merchant's own people what is theirs.
@@ -195,7 +220,7 @@ func TestK8MatrixIsExact(t *testing.T) {
 	}
 	changesNothing := withRanges()
 	for at, want := range map[string][6]int{
-		"GET /directories": {200, 200, 200, 403, 403, 403}, "GET /ranges": {200, 200, 200, 403, 403, 403},
+		"GET /nodes": {200, 200, 200, 403, 403, 403}, "GET /directories": {200, 200, 200, 403, 403, 403}, "GET /ranges": {200, 200, 200, 403, 403, 403},
 		"GET /ranges?prefix=4000": {200, 200, 200, 403, 403, 403}, "GET /ranges/visa/diff": {200, 200, 200, 403, 403, 403},
 		"POST /ranges/visa/accept": {403, 303, 303, 403, 403, 403}, "POST /ranges/visa/refresh": {403, 303, 303, 403, 403, 403},
 		"POST /ranges/visa/remove": {404, 404, 404, 404, 404, 404},

@@ -53,6 +53,7 @@ var icons = map[string]string{
 	"play": "M5 3.5l7 4.5-7 4.5z", "lock": "M4 7.5h8v6H4zM5.5 7.5V5.5a2.5 2.5 0 0 1 5 0v2",
 	"eraser":  "M9.5 2.5l4 4-7 7H4.5l-2-2zM6 6l4 4M8 13.5h5.5",
 	"receipt": "M4 2.5h8v11l-2-1.5-2 1.5-2-1.5-2 1.5zM6 5.5h4M6 8.5h4",
+	"nodes":   "M2.5 3h11v4h-11zM2.5 9h11v4h-11zM5 5v.1M5 11v.1",
 	"link":    "M9 3h4v4M13 3L7.5 8.5M11 9v4H3V5h4", "copy": "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
 }
 

@@ -20,6 +20,9 @@ const minShutdown = 3 * time.Second
 func (s *Server) drain(failed context.Context, rt *runtime) error {
 	s.console.Stop()
 	s.isClosing.Store(true)
+	if s.follower != nil {
+		s.follower.TellSoon()
+	}
 	lame := time.NewTimer(rt.cfg.LameDuck)
 	defer lame.Stop()
 	select {

@@ -27,6 +27,7 @@ func (s *Server) newNode() *admin.Node {
 		Directories: s.describeDirectories,
 		Problems:    s.console.Problems,
 		Endings:     func() map[string]time.Time { return s.activeRuntime().cfg.CertificateEnds },
+		Members:     s.members,
 		Generation:  func(scheme string) *ranges.Generation { return s.activeRuntime().cards.Generation(scheme) },
 		DisabledEndpoints: func(ctx context.Context) ([]admin.DisabledEndpoint, error) {
 			endpoints, err := s.hooks.DisabledEndpoints(ctx)

@@ -40,6 +40,8 @@ func (s *Server) followRotations(ctx context.Context, file string, wrote func())
 	name := cmp.Or(host, "unknown host") + " " + s.cfg.API.Addr().String()
 	s.follower = rotation.NewFollower(watchedStore{s.db, &s.writes}, file, name, s.ring.Load(), s.cfg.Log,
 		s.useRing, wrote)
+	s.follower.Status = s.status
+	s.noteProblems()
 	s.follower.Start(ctx)
 }
 

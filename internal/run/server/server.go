@@ -209,6 +209,7 @@ type Server struct {
 	findings      auth.FindingLimit
 	storeFailures obs.LogThrottle // in requests of all runtimes
 	writes        writeWatch      // the store's writes: those of requests, in all runtimes, and this node's sign of life
+	problems      problemLog      // of this node
 	hookFailures  obs.LogThrottle // failures of the store in the delivery of webhooks
 
 	began     time.Time     // when the server was made, by its own clock
@@ -393,7 +394,7 @@ func (s *Server) backgroundTasks() []func(context.Context) {
 	if s.journal != nil {
 		all = append(all, s.journal.Run, s.journal.RunDuties)
 	}
-	all = append(all, s.watchExpiry, s.watchManaged, s.watchForOperator, s.requests.Run)
+	all = append(all, s.watchProblems, s.watchExpiry, s.watchManaged, s.watchForOperator, s.requests.Run)
 	if s.clock != nil {
 		all = append(all, s.clock.Run)
 	}

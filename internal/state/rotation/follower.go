@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/keyfile"
+	"github.com/openthreeds/threeds/internal/state/cluster"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
@@ -33,6 +34,9 @@ const (
 
 // A Follower has a node take part in rotations. Make it with [NewFollower].
 type Follower struct {
+	// Status returns how the node is, for its sign of life; nil: it does not tell. Set it before Start.
+	Status func() cluster.Status
+
 	store Store
 	file  string
 	log   *slog.Logger
@@ -45,7 +49,7 @@ type Follower struct {
 	live     *keyring.Ring
 	fileID   string // of the current secret in the key file
 	history  history
-	told     []byte // what was last announced to the other nodes
+	told     []byte // what was last announced to the other nodes, apart from the status
 	toldAt   time.Time
 	triedAt  time.Time // when it was tried to write the key file
 	lastFail string    // what went wrong at the last poll
@@ -56,6 +60,7 @@ type Follower struct {
 	hasPending bool      // there may be a file next to the key file that is no longer needed
 
 	problem atomic.Pointer[string]
+	isDue   atomic.Bool // the next poll announces how the node is
 
 	nodes     atomic.Int64 // how many serve, as was last counted
 	countedAt time.Time
@@ -285,22 +290,37 @@ func (f *Follower) writeFile() {
 // tell puts into the store that this node serves, and with what, if that has changed or it is time.
 func (f *Follower) tell(ctx context.Context, isStopped bool) error {
 	ids := f.live.KeyIDs()
-	note, err := json.Marshal(node{
-		Current: ids.Current, Next: ids.Next, File: f.fileID, Access: f.access, Pending: f.pending, IsStopped: isStopped,
-	})
+	said := node{
+		Note: cluster.Note{File: f.fileID, IsStopped: isStopped}, Current: ids.Current, Next: ids.Next, Access: f.access,
+		Pending: f.pending,
+	}
+	note, err := json.Marshal(said)
 	if err != nil {
 		return fmt.Errorf("rotation: %w", err)
 	}
-	if bytes.Equal(note, f.told) && time.Since(f.toldAt) < heartbeat {
+	isDue := f.isDue.Swap(false)
+	if !isDue && bytes.Equal(note, f.told) && time.Since(f.toldAt) < heartbeat {
 		return nil
 	}
 	f.self.Note = note
+	if f.Status != nil {
+		said.Status = f.Status()
+		if f.self.Note, err = json.Marshal(said); err != nil {
+			return fmt.Errorf("rotation: %w", err)
+		}
+	}
 	if err := f.store.PutNode(ctx, f.self); err != nil {
+		if isDue {
+			f.isDue.Store(true)
+		}
 		return fmt.Errorf("rotation: tell that this node serves: %w", err)
 	}
 	f.told, f.toldAt = note, time.Now()
 	return nil
 }
+
+// TellSoon makes the node tell the others within a second how it is.
+func (f *Follower) TellSoon() { f.isDue.Store(true) }
 
 // removePredecessors removes nodes that had the name of this one and have ended, and nodes that were not seen for a
 // long time.

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/cluster"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
@@ -179,13 +180,12 @@ func (h history) dropSecrets(nodes []node, fileID string) bool {
 // A node is what one tells the others of its secrets.
 type node struct {
 	store.Node `json:"-"`
+	cluster.Note
 
-	Current   string     `json:"current"`             // id of the secret that it makes things with
-	Next      string     `json:"next,omitempty"`      // id of the one that it accepts before it is in use
-	File      string     `json:"file"`                // id of the current one in its key file
-	Access    fileAccess `json:"access,omitempty"`    // to its key file; "" from a release that does not tell
-	Pending   string     `json:"pending,omitempty"`   // id of the secret that it keeps next to its key file
-	IsStopped bool       `json:"isStopped,omitempty"` // it has ended in good order
+	Current string     `json:"current"`           // id of the secret that it makes things with
+	Next    string     `json:"next,omitempty"`    // id of the one that it accepts before it is in use
+	Access  fileAccess `json:"access,omitempty"`  // to its key file; "" from a release that does not tell
+	Pending string     `json:"pending,omitempty"` // id of the secret that it keeps next to its key file
 }
 
 // A fileAccess says whether a node can replace its key file.

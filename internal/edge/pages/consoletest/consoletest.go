@@ -43,6 +43,7 @@ import (
 	schemes "github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/cluster"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -299,6 +300,7 @@ type Node struct {
 	Problems    map[string]string
 	Endings     map[string]time.Time
 	Disabled    []admin.DisabledEndpoint
+	Members     []cluster.Member
 }
 
 // NewRoot returns a CA certificate with its key.
@@ -320,7 +322,10 @@ func NewRoot(t testing.TB, name string, end time.Time) (*x509.Certificate, *ecds
 // AddNode gives the console a server of two directories, with which all is well.
 func (s *Site) AddNode() *Node {
 	s.Helper()
-	n := &Node{Problems: map[string]string{}, Endings: map[string]time.Time{}}
+	n := &Node{Problems: map[string]string{}, Endings: map[string]time.Time{}, Members: []cluster.Member{{
+		Name: "node-1 10.0.0.1:8080", State: cluster.Ready, Release: "v1.2.3", Since: s.Now.Add(-26 * time.Hour),
+		Seen: s.Now.Add(-7 * time.Second), Config: "c0ffee12", KeyFile: "69913c56", JournalKeys: "1f2e3d4c", Problems: []cluster.Problem{},
+	}}}
 	root, _ := NewRoot(s.TB, "Scheme root", s.Now.AddDate(4, 0, 0))
 	for i, scheme := range []string{"visa", "mastercard"} {
 		d := admin.Directory{
@@ -350,6 +355,7 @@ func (s *Site) AddNode() *Node {
 		Problems:          func() map[string]string { return maps.Clone(n.Problems) },
 		Endings:           func() map[string]time.Time { return n.Endings },
 		DisabledEndpoints: func(context.Context) ([]admin.DisabledEndpoint, error) { return n.Disabled, nil },
+		Members:           func(context.Context) ([]cluster.Member, error) { return n.Members, nil },
 		Generation:        func(string) *ranges.Generation { return nil },
 	}
 	return n
@@ -523,8 +529,8 @@ var Faces = map[string]string{
 	"disabled": "/merchants/Other%20Shop", "acquirers": "/merchants/Fjord",
 	"keys": "/keys", "tokens": "/tokens", "audit": "/audit", "gone": "/nowhere", "webhooks": "/webhooks",
 	"webhook": "/webhooks/" + HookID, "operators": "/operators", "explain": "/explain", "overview": "/", "erase": "/erase",
-	"personal":    "/authentications/" + PersonalID + "?step=areq",
-	"directories": "/directories", "ranges": "/ranges?prefix=4000", "rangediff": "/ranges/visa/diff",
+	"personal": "/authentications/" + PersonalID + "?step=areq",
+	"nodes":    "/nodes", "directories": "/directories", "ranges": "/ranges?prefix=4000", "rangediff": "/ranges/visa/diff",
 	"certificates": "/certificates", "certificate": "/certificates/visa?done=request", "nocertificate": "/certificates/mastercard",
 }
 
@@ -547,6 +553,11 @@ func (s *Site) Fill() {
 	s.TwoRanges()
 	n.Directories[0].Breaker = admin.Breaker{State: admin.BreakerOpen, Since: &s.Now, Fault: "Connection refused", Refused: 1234}
 	n.Endings["directories[1].client_cert.cert"] = s.Now.AddDate(0, 0, 13)
+	other := n.Members[0]
+	other.Name, other.Release, other.State = "node-2 with a name that is quite long 10.0.0.2:8080", "v1.2.4", cluster.Unready
+	other.Problems = []cluster.Problem{{Part: "store", Text: "writes fail: database or disk is full", Since: s.Now.Add(-time.Minute)}}
+	other.Past = []cluster.Problem{{Part: "journal", Text: "is not written", Since: s.Now.Add(-time.Hour), Over: s.Now.Add(-50 * time.Minute)}}
+	n.Members = append(n.Members, other)
 	ca := NewCA(s)
 	s.InstallCertificate(ca, "first.example", "")
 	s.Want(s.Post("operator", "/certificates/visa", url.Values{"do": {"activate"}}), 303)

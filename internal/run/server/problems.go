@@ -1,0 +1,116 @@
+package server
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/base/tasks"
+	"github.com/openthreeds/threeds/internal/state/cluster"
+)
+
+const (
+	// problemInterval is how often a node looks whether all is well with it.
+	problemInterval = 5 * time.Second
+
+	// keepProblems is how long a node remembers what is over.
+	keepProblems = 24 * time.Hour
+
+	// maxProblems is how many problems a node remembers. What is over gives way first.
+	maxProblems = 50
+
+	// againWithin is how soon after its end a problem is taken for the same one when it comes back.
+	againWithin = time.Minute
+)
+
+// A problemLog remembers since when a part of this node has not been well, and for a day what is over. Its zero value
+// is ready to use, and safe for concurrent use.
+type problemLog struct {
+	mu       sync.Mutex
+	all      []cluster.Problem
+	hasBegun bool // the node has been well enough to serve
+}
+
+// note takes what is wrong at a time, by part, and reports whether that has changed. What is wrong while the node
+// starts is forgotten when it is over.
+func (l *problemLog) note(problems map[string]string, isStarting bool, now time.Time) (isChanged bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now = now.UTC().Truncate(time.Second)
+	known := map[string]bool{}
+	for i := range l.all {
+		p := &l.all[i]
+		text := problems[p.Part]
+		switch isAgain := !p.Over.IsZero() && now.Sub(p.Over) < againWithin; {
+		case known[p.Part], text == "" && !p.Over.IsZero(), text != "" && !p.Over.IsZero() && !isAgain:
+			continue
+		case text == "":
+			p.Over, isChanged = now, true
+			continue
+		default:
+			isChanged = isChanged || isAgain
+			p.Text, p.Over = text, time.Time{}
+		}
+		known[p.Part] = true
+	}
+	for _, part := range slices.Sorted(maps.Keys(problems)) {
+		if !known[part] && problems[part] != "" {
+			l.all, isChanged = append(l.all, cluster.Problem{Part: part, Text: problems[part], Since: now}), true
+		}
+	}
+	l.all = slices.DeleteFunc(l.all, func(p cluster.Problem) bool {
+		return !p.Over.IsZero() && (!l.hasBegun || now.Sub(p.Over) >= keepProblems)
+	})
+	for len(l.all) > maxProblems {
+		i := max(0, slices.IndexFunc(l.all, func(p cluster.Problem) bool { return !p.Over.IsZero() }))
+		l.all = slices.Delete(l.all, i, i+1)
+	}
+	l.hasBegun = l.hasBegun || !isStarting
+	return isChanged
+}
+
+// list returns all problems, the oldest first.
+func (l *problemLog) list() []cluster.Problem {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.all)
+}
+
+// watchProblems notes what is not well with this node, until ctx ends.
+func (s *Server) watchProblems(ctx context.Context) {
+	for isRunning := true; isRunning; isRunning = tasks.Sleep(ctx, problemInterval) {
+		if s.noteProblems() && s.follower != nil {
+			s.follower.TellSoon()
+		}
+	}
+}
+
+// noteProblems notes what is not well with this node, and reports whether that has changed.
+func (s *Server) noteProblems() (isChanged bool) {
+	if s.isClosing.Load() {
+		return false // that it ends is no problem
+	}
+	problems := s.console.Problems()
+	return s.problems.note(problems, problems["directories"] != "", s.timestamp())
+}
+
+// status returns how this node is.
+func (s *Server) status() cluster.Status {
+	id := s.identity()
+	return cluster.Status{
+		Release: id.Build, Since: s.began.UTC().Truncate(time.Second), IsReady: s.console.Ready(),
+		IsDraining: s.isClosing.Load(), Config: id.Config, JournalKeys: id.JournalKeyFile, Problems: s.problems.list(),
+	}
+}
+
+// members returns the nodes of the store. A server that tells others nothing is the only one.
+func (s *Server) members(ctx context.Context) ([]cluster.Member, error) {
+	now := s.timestamp()
+	if s.follower == nil {
+		note := cluster.Note{File: s.ring.Load().KeyIDs().Current, Status: s.status()}
+		return []cluster.Member{cluster.NewMember("this node", note, now, now)}, nil
+	}
+	return cluster.Members(ctx, s.db, now)
+}
