@@ -396,6 +396,8 @@ type Store interface {
 	Show(ctx context.Context, id string) (Detail, error)
 	// Count counts authentications. The counts are those of the records at this moment, the oldest ones first.
 	Count(ctx context.Context, q CountQuery) ([]Rollup, error)
+	// Flow counts the requests of a short time, also those that were refused, by how they went, in no order.
+	Flow(ctx context.Context, q FlowQuery) ([]FlowCount, error)
 	// CountUnkept counts the authentications of the time and the merchant of a query that do not keep
 	// a rule of their scheme.
 	CountUnkept(ctx context.Context, q CountQuery) ([]UnkeptRule, error)

@@ -75,6 +75,10 @@ func (l *lazyStore) Count(ctx context.Context, q CountQuery) ([]Rollup, error) {
 	return askLazily(ctx, l, func(st Store) ([]Rollup, error) { return st.Count(ctx, q) })
 }
 
+func (l *lazyStore) Flow(ctx context.Context, q FlowQuery) ([]FlowCount, error) {
+	return askLazily(ctx, l, func(st Store) ([]FlowCount, error) { return st.Flow(ctx, q) })
+}
+
 func (l *lazyStore) CountUnkept(ctx context.Context, q CountQuery) ([]UnkeptRule, error) {
 	return askLazily(ctx, l, func(st Store) ([]UnkeptRule, error) { return st.CountUnkept(ctx, q) })
 }

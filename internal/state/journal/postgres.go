@@ -190,6 +190,11 @@ func (s *tableStore) Count(ctx context.Context, q CountQuery) ([]Rollup, error) 
 	return s.count(ctx, q)
 }
 
+func (s *tableStore) Flow(ctx context.Context, q FlowQuery) ([]FlowCount, error) {
+	q.From = s.from(q.From)
+	return s.flow(ctx, q)
+}
+
 func (s *tableStore) CountUnkept(ctx context.Context, q CountQuery) ([]UnkeptRule, error) {
 	q.From = s.from(q.From)
 	all := unkeptSums{}

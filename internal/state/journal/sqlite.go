@@ -292,6 +292,16 @@ func (s *fileStore) Count(ctx context.Context, q CountQuery) ([]Rollup, error) {
 	return all, err
 }
 
+func (s *fileStore) Flow(ctx context.Context, q FlowQuery) (all []FlowCount, err error) {
+	q.From = s.from(q.From)
+	err = s.each(ctx, func(db *database) (bool, error) {
+		some, err := db.flow(ctx, q)
+		all = append(all, some...)
+		return false, err
+	})
+	return all, err
+}
+
 func (s *fileStore) CountUnkept(ctx context.Context, q CountQuery) ([]UnkeptRule, error) {
 	q.From = s.from(q.From)
 	all := unkeptSums{}
