@@ -27,7 +27,8 @@ func runNodes(ctx context.Context, cmd *cmdline.Invocation) error {
 		if err != nil {
 			return err
 		}
-		err = terminal.WriteList(cmd.Stdout, *asJSON, all, "NAME\tSTATE\tRELEASE\tSINCE\tLAST WORD\tCONFIGURATION\tKEY FILE\tPROBLEMS",
+		err = terminal.WriteList(cmd.Stdout, *asJSON, all,
+			"NAME\tSTATE\tRELEASE\tSINCE\tLAST WORD\tCONFIGURATION\tKEY FILE\tPROBLEMS",
 			func(m cluster.Member) string {
 				var parts []string
 				for _, p := range m.Problems {

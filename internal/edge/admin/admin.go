@@ -54,6 +54,7 @@ type Handler struct {
 	Node *Node
 
 	exports exportLimit
+	usual   usualCache
 
 	once    sync.Once
 	handler http.Handler

@@ -26,18 +26,19 @@ type Node struct {
 	Problems func() map[string]string
 	// Endings returns when each certificate ends, by the key of the configuration.
 	Endings func() map[string]time.Time
-	// DisabledEndpoints returns the webhook endpoints that get no deliveries.
-	DisabledEndpoints func(ctx context.Context) ([]DisabledEndpoint, error)
+	// TroubledEndpoints returns the webhook endpoints that get no deliveries, or to which none succeeds.
+	TroubledEndpoints func(ctx context.Context) ([]TroubledEndpoint, error)
 	// Members returns the nodes of the store, this one among them.
 	Members func(ctx context.Context) ([]cluster.Member, error)
 	// Generation returns the card ranges of a scheme that this node uses; nil if it has none.
 	Generation func(scheme string) *ranges.Generation
 }
 
-// A DisabledEndpoint is a webhook endpoint that gets no deliveries.
-type DisabledEndpoint struct {
-	ID, Merchant, URL string
-	Failing           time.Time // since when no delivery has succeeded; zero: somebody has disabled it
+// A TroubledEndpoint is a webhook endpoint that gets no deliveries, or to which none succeeds.
+type TroubledEndpoint struct {
+	ID, Merchant string
+	IsDisabled   bool
+	Failing      time.Time // since when no delivery has succeeded; zero: somebody has disabled it
 }
 
 // A Directory is a directory server: how it is configured, and how this node gets on with it.

@@ -30,7 +30,7 @@ func (s *site) addNode() *admin.Node {
 		},
 		Problems:          func() map[string]string { return nil },
 		Endings:           func() map[string]time.Time { return map[string]time.Time{} },
-		DisabledEndpoints: func(context.Context) ([]admin.DisabledEndpoint, error) { return nil, nil },
+		TroubledEndpoints: func(context.Context) ([]admin.TroubledEndpoint, error) { return nil, nil },
 		Members:           func(context.Context) ([]cluster.Member, error) { return []cluster.Member{}, nil },
 		Generation:        func(string) *ranges.Generation { return nil },
 	}

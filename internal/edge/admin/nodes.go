@@ -26,7 +26,10 @@ func (h *Handler) noticesOfNodes(all []cluster.Member) (notices []Notice) {
 		if !f.Since.IsZero() {
 			text = "It has ended without a word, or cannot reach the store. Its load balancer must not send it requests."
 		}
-		notices = append(notices, Notice{LevelWarning, f.Text, text, "/nodes", "See nodes"})
+		notices = append(notices, Notice{
+			Key: "nodes " + f.Key, Level: LevelWarning, Title: f.Text, Text: text, Link: "/nodes", Do: "See nodes",
+			Since: f.Since,
+		})
 	}
 	return notices
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -19,11 +20,14 @@ type Overview struct {
 	From        time.Time     `json:"from"`
 	To          time.Time     `json:"to"`
 	HasJournal  bool          `json:"journal"`     // without a journal there are no counts
+	IsUnread    bool          `json:"unread"`      // the journal cannot be read, so that there are no counts
+	Now         *Present      `json:"now"`         // null without a journal
 	Schemes     []ReportRow   `json:"schemes"`     // the one with most authentications first
 	Results     []ResultCount `json:"results"`     // in the order of the chart
 	Chart       []ChartBar    `json:"chart"`       // oldest first
 	Directories []Directory   `json:"directories"` // null for those who see one merchant
 	Attention   []Notice      `json:"attention"`   // the most urgent first
+	Over        []Notice      `json:"over"`        // what was among it in the last day, and is over; the newest first
 }
 
 // A ResultCount counts authentications by result. Those that have none yet count as unavailable.
@@ -37,21 +41,6 @@ type ChartBar struct {
 	At     time.Time `json:"at"`
 	Counts []int64   `json:"counts"`
 }
-
-// A Notice says in words what needs attention, and what to do.
-type Notice struct {
-	Level string `json:"level"` // bad or warning
-	Title string `json:"title"`
-	Text  string `json:"text"`
-	Link  string `json:"link"` // a page of the console
-	Do    string `json:"do"`   // what the link is called
-}
-
-// The levels of a notice.
-const (
-	LevelBad     = "bad"
-	LevelWarning = "warning"
-)
 
 // ChartResults returns the results that charts tell apart, in their order.
 func ChartResults() []string {
@@ -79,6 +68,8 @@ const maxChartBars = 62
 func chartStep(span time.Duration) time.Duration {
 	const day = 24 * time.Hour
 	switch {
+	case span <= time.Hour+time.Second: // From may be a whole second, and To is none
+		return time.Minute
 	case span <= 2*day:
 		return time.Hour
 	case span <= 8*day:
@@ -112,41 +103,41 @@ func (h *Handler) Overview(ctx context.Context, by operator.Actor, from, to time
 	}
 	o := &Overview{
 		From: from.UTC(), To: to.UTC(), Schemes: []ReportRow{}, Results: []ResultCount{}, Chart: []ChartBar{},
-		Attention: []Notice{},
+		Attention: []Notice{}, Over: []Notice{},
 	}
-	if err := h.countForOverview(ctx, &by, o); err != nil {
-		return nil, err
-	}
-	if h.Node == nil {
-		return o, nil
-	}
-	if by.Merchant == "" {
-		var err error
-		if o.Directories, err = h.readDirectories(ctx); err != nil {
-			return nil, err
-		}
-		members, err := h.Node.Members(ctx)
-		if err != nil {
-			return nil, err
-		}
-		o.Attention = slices.Concat(h.noticesOfNode(o.Directories), h.noticesOfNodes(members))
-	}
-	notices, err := h.noticesOfWebhooks(ctx, &by)
+	f, err := h.find(ctx)
 	if err != nil {
 		return nil, err
 	}
-	o.Attention = append(o.Attention, notices...)
-	// bad comes before warning
-	slices.SortStableFunc(o.Attention, func(a, b Notice) int { return strings.Compare(a.Level, b.Level) })
+	if err := h.countForOverview(ctx, &by, o, &f); err != nil {
+		h.Log.Error("admin API", "what", "the journal is not read for the overview", "err", err)
+		o.IsUnread = true // what needs attention can be seen all the same
+	}
+	if by.Merchant == "" {
+		o.Directories = f.directories
+	}
+	var kept []Notice
+	if h.Node != nil {
+		if kept, err = h.readNotices(ctx); err != nil {
+			return nil, err
+		}
+	}
+	o.Attention, o.Over = splitNotices(mergeNotices(kept, &f, h.Now()), &by)
 	return o, nil
 }
 
-// countForOverview counts the authentications that the actor may see.
-func (h *Handler) countForOverview(ctx context.Context, by *operator.Actor, o *Overview) error {
+// countForOverview counts the requests and authentications that the actor may see.
+func (h *Handler) countForOverview(ctx context.Context, by *operator.Actor, o *Overview, f *finding) (err error) {
 	if h.Journal == nil {
 		return nil
 	}
 	o.HasJournal = true
+	if f.flowError != nil {
+		return f.flowError
+	}
+	if o.Now, err = h.present(ctx, by.Merchant, f.flow); err != nil {
+		return err
+	}
 	q := journal.CountQuery{By: "scheme", Merchant: by.Merchant, From: o.From, To: o.To}
 	q.Hourly = chartStep(o.To.Sub(o.From)) < 24*time.Hour
 	counts, err := h.Journal.Count(ctx, q)
@@ -165,16 +156,22 @@ func (h *Handler) countForOverview(ctx context.Context, by *operator.Actor, o *O
 	}
 	o.Schemes = reportRows(counts, func(c *journal.Rollup) string { return c.Value })
 	slices.SortStableFunc(o.Schemes, func(a, b ReportRow) int { return cmp.Compare(b.All, a.All) })
+	step := max(chartStep(o.To.Sub(first)), time.Hour) // counts are of hours
 	if o.From.Unix() > 0 {
 		first = o.From
+		step = chartStep(o.To.Sub(first))
 	}
-	o.addChart(counts, first)
+	if step < time.Hour {
+		if counts, err = h.countMinutes(ctx, by.Merchant, o.From, o.To); err != nil {
+			return err
+		}
+	}
+	o.addChart(counts, first, step)
 	return nil
 }
 
 // addChart adds the bars from a moment until To, and the counts of all of them together.
-func (o *Overview) addChart(counts []journal.Rollup, first time.Time) {
-	step := chartStep(o.To.Sub(first))
+func (o *Overview) addChart(counts []journal.Rollup, first time.Time, step time.Duration) {
 	begin := first.UTC().Truncate(step)
 	for at := begin; at.Before(o.To) && len(o.Chart) <= maxChartBars; at = at.Add(step) {
 		o.Chart = append(o.Chart, ChartBar{at, make([]int64, len(ChartResults()))})
@@ -194,9 +191,11 @@ func (o *Overview) addChart(counts []journal.Rollup, first time.Time) {
 	}
 }
 
-// noticesOfNode says what needs attention at the directories and in the server.
-func (h *Handler) noticesOfNode(directories []Directory) []Notice {
+// noticesOfServer says what needs attention at the directories, and in the parts of the server that are the same on all
+// nodes.
+func (h *Handler) noticesOfServer(directories []Directory) []Notice {
 	problems := maps.Clone(h.Node.Problems())
+	maps.DeleteFunc(problems, func(part, _ string) bool { return isOfNode(part) })
 	all := h.noticesOfCertificates(directories, problems)
 	for i := range directories {
 		all = append(all, noticesOfDirectory(&directories[i], h.Now(), problems)...)
@@ -206,7 +205,10 @@ func (h *Handler) noticesOfNode(directories []Directory) []Notice {
 		if strings.HasPrefix(part, "directory ") {
 			link, do = "/directories", "See directories"
 		}
-		all = append(all, Notice{LevelBad, "Not all is well with " + part, problems[part] + ".", link, do})
+		all = append(all, Notice{
+			Key: "problem " + part, Level: LevelBad, Title: "Not all is well with " + part, Text: problems[part] + ".",
+			Link: link, Do: do,
+		})
 	}
 	return all
 }
@@ -231,10 +233,11 @@ func (h *Handler) noticesOfCertificates(directories []Directory, problems map[st
 			}
 		}
 		n := Notice{
-			LevelWarning, fmt.Sprintf("A certificate ends in %s: %s", describeDays(left), name),
-			fmt.Sprintf("It is good until %s. Get its successor now; who checks it refuses connections from then on.",
+			Key: "certificate " + key, Level: LevelWarning,
+			Title: fmt.Sprintf("A certificate ends in %s: %s", describeDays(left), name),
+			Text: fmt.Sprintf("It is good until %s. Get its successor now; who checks it refuses connections from then on.",
 				formatMoment(ends[key])),
-			"/directories", "See directories",
+			Link: "/directories", Do: "See directories", Since: ends[key].Add(-soon),
 		}
 		switch {
 		case left <= 0:
@@ -253,19 +256,6 @@ func (h *Handler) noticesOfCertificates(directories []Directory, problems map[st
 // noticesOfDirectory says what needs attention at one directory, and takes the problems that say the
 // same out of the others.
 func noticesOfDirectory(d *Directory, now time.Time, problems map[string]string) (all []Notice) {
-	if d.Breaker.State == BreakerOpen {
-		since := ""
-		if d.Breaker.Since != nil {
-			since = " since " + formatMoment(*d.Breaker.Since)
-		}
-		all = append(all, Notice{
-			LevelBad, fmt.Sprintf("The directory server of %s cannot be reached%s", d.Scheme, since),
-			fmt.Sprintf(
-				"%s. %d requests were refused immediately; every few seconds one is let through to see whether it is back.",
-				d.Breaker.Fault, d.Breaker.Refused),
-			"/directories", "See directories",
-		})
-	}
 	part := rangesOf(d.Scheme)
 	r := &d.Ranges
 	switch problem := problems[part]; {
@@ -274,7 +264,10 @@ func noticesOfDirectory(d *Directory, now time.Time, problems map[string]string)
 		if r.Fault != "" {
 			text += " The last answer: " + r.Fault + "."
 		}
-		all = append(all, Notice{LevelBad, d.Scheme + " has no card ranges", text, "/ranges", "See card ranges"})
+		all = append(all, Notice{
+			Key: "no ranges " + d.Scheme, Level: LevelBad, Title: d.Scheme + " has no card ranges", Text: text, Link: "/ranges",
+			Do: "See card ranges",
+		})
 	case r.IsOld:
 		text := "Those are in use; new cards may be called not enrolled."
 		if r.Fault != "" {
@@ -285,17 +278,21 @@ func noticesOfDirectory(d *Directory, now time.Time, problems map[string]string)
 		if age >= soonOld {
 			level = LevelBad
 		}
-		all = append(all, Notice{level, fmt.Sprintf("The card ranges of %s are %s old", d.Scheme, describeAge(age)), text,
-			"/ranges", "See card ranges"})
+		all = append(all, Notice{
+			Key: "old ranges " + d.Scheme, Level: level,
+			Title: fmt.Sprintf("The card ranges of %s are %s old", d.Scheme, describeAge(age)), Text: text, Link: "/ranges",
+			Do: "See card ranges",
+		})
 	}
 	delete(problems, part)
 	if r.Held != 0 && !r.Accepted {
 		all = append(all, Notice{
-			LevelWarning, fmt.Sprintf("New card ranges of %s are held back", d.Scheme),
-			fmt.Sprintf(
+			Key: "held ranges " + d.Scheme, Level: LevelWarning,
+			Title: fmt.Sprintf("New card ranges of %s are held back", d.Scheme),
+			Text: fmt.Sprintf(
 				"The directory server sent %d of them in place of %d. They wait until an operator accepts them, or until an answer is as usual again.",
 				r.HeldRanges, r.Ranges),
-			"/ranges", "Compare them",
+			Link: "/ranges", Do: "Compare them",
 		})
 	}
 	return all
@@ -304,22 +301,31 @@ func noticesOfDirectory(d *Directory, now time.Time, problems map[string]string)
 // soonOld is the age from which on old card ranges are urgent.
 const soonOld = 24 * time.Hour
 
-// noticesOfWebhooks says which webhook endpoints get nothing, of those that the actor may see.
-func (h *Handler) noticesOfWebhooks(ctx context.Context, by *operator.Actor) ([]Notice, error) {
-	endpoints, err := h.Node.DisabledEndpoints(ctx)
+// failsFor is how long no delivery to an endpoint must have succeeded before that is worth a notice.
+const failsFor = 30 * time.Second
+
+// noticesOfWebhooks says which webhook endpoints get nothing.
+func (h *Handler) noticesOfWebhooks(ctx context.Context) ([]Notice, error) {
+	endpoints, err := h.Node.TroubledEndpoints(ctx)
 	var all []Notice
 	for _, e := range endpoints {
-		if !by.CanSee(e.Merchant) {
+		n := Notice{
+			Key: "webhook " + e.ID, Level: LevelWarning, Merchant: e.Merchant, Since: e.Failing, Do: "See the endpoint",
+			Title: fmt.Sprintf("%s gets no webhooks at one endpoint", e.Merchant), Link: "/webhooks/" + url.PathEscape(e.ID),
+		}
+		switch {
+		case !e.IsDisabled && h.Now().Sub(e.Failing) < failsFor:
 			continue
+		case !e.IsDisabled:
+			n.Title = fmt.Sprintf("Webhooks of %s fail at one endpoint", e.Merchant)
+			n.Text = "No delivery has succeeded since " + formatMoment(e.Failing) + ". Deliveries are tried again."
+		case e.Failing.IsZero():
+			n.Text = "Somebody has disabled it. Its events are kept. Enable it when the receiver is well."
+		default:
+			n.Text = "It was disabled, for no delivery has succeeded since " + formatMoment(e.Failing) +
+				". Its events are kept. Enable it when the receiver is well."
 		}
-		why := "Somebody has disabled it."
-		if !e.Failing.IsZero() {
-			why = "No delivery has succeeded since " + formatMoment(e.Failing) + "."
-		}
-		all = append(all, Notice{
-			LevelWarning, fmt.Sprintf("%s gets no webhooks at one endpoint", e.Merchant),
-			why + " Its events are kept. Enable it when the receiver is well.", "/webhooks", "See webhooks",
-		})
+		all = append(all, n)
 	}
 	return all, err
 }

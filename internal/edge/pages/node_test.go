@@ -68,25 +68,34 @@ func TestK3OverviewSaysWhatNeedsAttention(t *testing.T) {
 		"directories[0].client_cert.cert": s.Now.Add(13 * 24 * time.Hour), "directories[1].client_cert.cert": s.Now.Add(-time.Hour),
 		"api.tls.cert": s.Now.Add(29 * 24 * time.Hour), "results.tls.cert": s.Now.Add(31 * 24 * time.Hour),
 	}
+	since := s.Now.Add(-time.Hour)
+	n.Members[0].Problems = []cluster.Problem{
+		{Part: "journal", Text: "is not written: look for it in the log", Since: since},
+		{Part: "store", Text: "writes fail: database or disk is full", Since: since},
+		{Part: "way to visa", Text: "Connection refused", Since: since},
+		{Part: "ranges of mastercard", Text: "none", Since: since}, // the same on all nodes, so it is said once
+	}
 	n.Problems = map[string]string{
-		"journal":              "is not written: look for it in the log",
 		"directory mastercard": "directories[1].client_cert.cert: the certificate has expired",
 		"ranges of mastercard": "none: its cards count as not enrolled",
 	}
-	since := s.Now.Add(-time.Hour)
-	n.Directories[0].Breaker = admin.Breaker{State: admin.BreakerOpen, Since: &since, Fault: "Connection refused", Refused: 7}
 	s.PutStatus("visa", directory.RefreshStatus{Generation: 3, Ranges: 1204, Loaded: s.Now.Add(-9 * time.Hour), Fault: "HTTP status 503", Held: 4, HeldRanges: 2})
-	n.Disabled = []admin.DisabledEndpoint{{Merchant: shop, Failing: since}, {Merchant: otherShop}}
+	n.Troubled = []admin.TroubledEndpoint{
+		{ID: "ep_1", Merchant: shop, Failing: since}, {ID: "ep_2", Merchant: otherShop, IsDisabled: true},
+		{ID: "ep_3", Merchant: otherShop, Failing: s.Now.Add(-time.Second)}, // the next attempt may succeed
+	}
 	w := s.get("viewer", "/")
 	s.want(w, 200, "A certificate ends in 13 days: visa", "A certificate has expired: mastercard", "A certificate ends in 29 days: api.tls.cert",
-		"The directory server of visa cannot be reached since 1 Mar 2027, 11:00 UTC", "The card ranges of visa are 9 h old",
+		"The directory server of visa cannot be reached", "Connection refused", "Since 1 Mar 11:00:00.", "The card ranges of visa are 9 h old",
 		"HTTP status 503", "New card ranges of visa are held back",
-		"mastercard has no card ranges", "Not all is well with journal", shop+" gets no webhooks", otherShop+" gets no webhooks")
+		"mastercard has no card ranges", "The journal is not written", "The store refuses writes: database or disk is full",
+		"Webhooks of "+shop+" fail at one endpoint", `href="/webhooks/ep_1"`, otherShop+" gets no webhooks")
 	body := w.Body.String()
-	if strings.Contains(body, "results.tls") || strings.Contains(body, "well with directory mastercard") || strings.Contains(body, "All clear.") {
+	if strings.Contains(body, "results.tls") || strings.Contains(body, "well with directory mastercard") ||
+		strings.Contains(body, "All clear.") || strings.Contains(body, "ep_3") {
 		t.Error("something is said twice, or too early")
 	}
-	if strings.Index(body, "ends in 29 days") < strings.Index(body, "well with journal") {
+	if strings.Index(body, "ends in 29 days") < strings.Index(body, "The journal is not written") {
 		t.Error("what is less urgent stands first")
 	}
 	own := s.get("own-viewer", "/").Body.String()
@@ -95,7 +104,7 @@ func TestK3OverviewSaysWhatNeedsAttention(t *testing.T) {
 			t.Errorf("the shop's own people see %q", text)
 		}
 	}
-	if !strings.Contains(own, shop+" gets no webhooks") {
+	if !strings.Contains(own, "Webhooks of "+shop+" fail") {
 		t.Error("the shop's own people do not see their endpoint")
 	}
 }
@@ -255,8 +264,13 @@ func TestK1AttacksInDirectoriesAreText(t *testing.T) {
 		d.AReqURL, d.PReqURL, d.ResultsURL, d.Proxy, d.OperatorID, d.Versions, d.ClientNames = attack, attack, attack, attack,
 			attack, []string{"2.2.0", attack}, []string{attack}
 		d.Certificate.Subject, d.Breaker = attack, admin.Breaker{State: admin.BreakerOpen, Fault: attack}
-		n.Problems["directory visa"], n.Problems["journal"], n.Endings[attack] = attack, attack, s.Now
-		n.Disabled = []admin.DisabledEndpoint{{Merchant: attack}}
+		n.Problems["directory visa"], n.Problems["ranges of jcb"], n.Endings[attack] = attack, attack, s.Now
+		n.Troubled = []admin.TroubledEndpoint{{ID: attack, Merchant: attack, IsDisabled: true}}
+		m := &n.Members[0]
+		m.Name, m.Release, m.Config, m.KeyFile, m.JournalKeys = attack, attack, attack, attack, attack
+		m.Problems = []cluster.Problem{{Part: "configuration", Text: attack, Since: s.Now}, {Part: attack, Text: attack}}
+		m.Past = []cluster.Problem{{Part: "store", Text: attack, Since: s.Now, Over: s.Now}}
+		n.Members = append(n.Members, cluster.Member{Name: "other"})
 		pair := [2]string{"4000001000000000", "4000001999999999"}
 		s.UseRanges(newGeneration(t, "", pair), newGeneration(t, attack, pair), newGeneration(t, "", pair))
 		s.PutStatus("visa", directory.RefreshStatus{
@@ -264,7 +278,7 @@ func TestK1AttacksInDirectoriesAreText(t *testing.T) {
 			Held: 7, HeldRanges: 1,
 		})
 		for _, at := range []string{
-			"/", "/directories", "/ranges", "/ranges?prefix=4000", "/ranges/visa/diff",
+			"/", "/nodes", "/directories", "/ranges", "/ranges?prefix=4000", "/ranges/visa/diff",
 			"/ranges?prefix=" + url.QueryEscape(attack), "/ranges?done=" + url.QueryEscape(attack),
 			"/ranges/visa/diff?old=" + url.QueryEscape(attack), "/ranges/" + url.PathEscape(attack) + "/diff",
 		} {

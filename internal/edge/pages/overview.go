@@ -23,6 +23,7 @@ type overviewView struct {
 	Slowest     string
 	Directories []directoryRow
 	Bars        *barChart // nil: nothing has happened
+	Lately      *nowView  // nil: there is no journal
 	Time        string    // the chosen time, as it is written in addresses of pages
 	Table       string    // where the chart is a table
 	Notable     []string
@@ -36,7 +37,7 @@ func overviewPage(h *Handler, v *visit) (result, error) {
 	view := &overviewView{Shop: h.Shop, Now: h.Now(), Time: chosen.value, Table: "/reports?" +
 		url.Values{"by": {"day"}, "time": {chosen.value}}.Encode()}
 	got := result{template: "overview", title: "Overview", data: view}
-	for _, s := range spans {
+	for _, s := range spans[:len(spans)-1] { // all that is kept is for reports
 		view.Times = append(view.Times, link{"/?time=" + s.value, s.name, s == chosen})
 	}
 	start := time.Now()
@@ -59,10 +60,81 @@ func overviewPage(h *Handler, v *visit) (result, error) {
 		view.Challenged /= float64(view.All)
 		view.Bars = newBarChart(view.Overview)
 	}
+	view.Lately = newNowView(view.Overview.Now)
 	view.Directories = directoryRows(view.Overview.Directories, h.Now())
 	h.nameRows("scheme", view.Schemes)
 	view.Notable = notableOf(view.Schemes)
 	return got, nil
+}
+
+// A nowView is what the first card says of the last 15 minutes.
+type nowView struct {
+	Flows   []flowRow // what became of the requests
+	Results []flowRow // how the authentications ended
+	Days    int       // how many days before it is compared with; 0: none
+}
+
+// A flowRow is a number of the last 15 minutes, beside that of the days before.
+type flowRow struct {
+	Name  string
+	Count int64
+	Share string // of all, "" of all themselves
+	Usual string // what is usual; "": it is not known
+	Class string // "tb" if it is much worse than usual
+}
+
+// newNowView compares the last 15 minutes with the days before; nil without a journal.
+func newNowView(now *admin.Present) *nowView {
+	if now == nil {
+		return nil
+	}
+	view := &nowView{}
+	past := &admin.Past{Results: make([]admin.ResultCount, len(now.Results))}
+	if now.Before != nil {
+		past = now.Before
+	}
+	view.Days = past.Days
+	row := func(name string, n, of, before, ofBefore int64, isBad bool) flowRow {
+		r := flowRow{Name: name, Count: n}
+		share, usual := shareOf(n, of), shareOf(before, ofBefore)
+		r.Share = percent(share)
+		if ofBefore > 0 {
+			r.Usual = percent(usual)
+		}
+		if isBad && share > usual+muchWorse && n >= fewBad {
+			r.Class = "tb"
+		}
+		return r
+	}
+	all := flowRow{Name: "Requests", Count: now.Requests}
+	if past.Days > 0 {
+		all.Usual = number((past.Requests + int64(past.Days)/2) / int64(past.Days))
+	}
+	of, before := &now.Flow, &past.Flow
+	view.Flows = []flowRow{
+		all, row("Refused by us", of.Refused, of.Requests, before.Refused, before.Requests, true),
+		row("Refused by directories", of.Declined, of.Requests, before.Declined, before.Requests, true),
+		row("Unanswered", of.Unanswered, of.Requests, before.Unanswered, before.Requests, true),
+	}
+	for i, r := range now.Results {
+		view.Results = append(view.Results,
+			row(chartNames[r.Result], r.Count, of.Sent(), past.Results[i].Count, before.Sent(), false))
+	}
+	return view
+}
+
+// muchWorse is by how much a share must be above the usual one to be marked, and fewBad how many requests it takes.
+const (
+	muchWorse = 0.05
+	fewBad    = 5
+)
+
+// shareOf returns the share of a part, 0 of none.
+func shareOf(part, all int64) float64 {
+	if all <= 0 {
+		return 0
+	}
+	return float64(part) / float64(all)
 }
 
 // A barChart is a drawing of counts by result over time.

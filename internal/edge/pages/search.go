@@ -86,9 +86,13 @@ type span struct {
 
 // spans are the times that may be chosen, in the order of the form.
 var spans = []span{
+	{"15m", "Last 15 minutes", 15 * time.Minute}, {"1h", "Last hour", time.Hour},
 	{"24h", "Last 24 hours", 24 * time.Hour}, {"7d", "Last 7 days", 7 * 24 * time.Hour},
 	{"30d", "Last 30 days", 30 * 24 * time.Hour}, {"all", "All that is kept", 0},
 }
+
+// usualSpan is the span of an address that does not say another.
+const usualSpan = "24h"
 
 // searchPage lists authentications by the fields of the address.
 func searchPage(h *Handler, v *visit) (result, error) {
@@ -225,7 +229,10 @@ func reversedTimes(from, to time.Time) string {
 // spanOf returns the span that was asked for, or the usual one.
 func spanOf(asked url.Values) span {
 	i := slices.IndexFunc(spans, func(s span) bool { return s.value == asked.Get("time") })
-	return spans[max(i, 0)]
+	if i < 0 {
+		i = slices.IndexFunc(spans, func(s span) bool { return s.value == usualSpan })
+	}
+	return spans[i]
 }
 
 // beginOf returns when a span begins.
@@ -285,7 +292,7 @@ func (h *Handler) widen(view *searchView, asked url.Values) {
 	}
 	wider := maps.Clone(asked)
 	view.IsNew = len(asked) == 0 && view.Shop != ""
-	next := spans[max(at+1, 2)] // from 24 hours to 30 days at once
+	next := spans[max(at+1, len(spans)-2)] // to 30 days at once
 	wider.Set("time", next.value)
 	view.Wider = &link{Link: "/authentications?" + wider.Encode(), Name: "Search " + strings.ToLower(next.name[:1]) +
 		next.name[1:]}

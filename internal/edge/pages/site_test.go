@@ -33,11 +33,14 @@ var (
 )
 
 // A site is a console with shorter names for what nearly each test does.
-type site struct{ *consoletest.Site }
+type site struct {
+	*consoletest.Site
+	added int // requests, by which each has an id of its own
+}
 
 func newSite(t testing.TB) *site {
 	t.Helper()
-	return &site{consoletest.New(t)}
+	return &site{Site: consoletest.New(t)}
 }
 
 func (s *site) serve(caller string, r *http.Request) *httptest.ResponseRecorder {

@@ -310,10 +310,10 @@ func (s *Service) FindOwner(ctx context.Context, merchant, id string) (string, e
 	return s.known.ownerOf(id)
 }
 
-// DisabledEndpoints returns the endpoints, of all merchants, that get no deliveries.
-func (s *Service) DisabledEndpoints(ctx context.Context) ([]*Endpoint, error) {
+// TroubledEndpoints returns the endpoints, of all merchants, that get no deliveries, or to which none succeeds.
+func (s *Service) TroubledEndpoints(ctx context.Context) ([]*Endpoint, error) {
 	all, err := s.AllEndpoints(ctx)
-	all = slices.DeleteFunc(all, func(e *Endpoint) bool { return !e.Disabled })
+	all = slices.DeleteFunc(all, func(e *Endpoint) bool { return !e.Disabled && e.Failing.IsZero() })
 	slices.SortFunc(all, func(a, b *Endpoint) int { return strings.Compare(a.ID, b.ID) })
 	return all, err
 }

@@ -29,11 +29,12 @@ func (s *Server) newNode() *admin.Node {
 		Endings:     func() map[string]time.Time { return s.activeRuntime().cfg.CertificateEnds },
 		Members:     s.members,
 		Generation:  func(scheme string) *ranges.Generation { return s.activeRuntime().cards.Generation(scheme) },
-		DisabledEndpoints: func(ctx context.Context) ([]admin.DisabledEndpoint, error) {
-			endpoints, err := s.hooks.DisabledEndpoints(ctx)
-			var all []admin.DisabledEndpoint
+		TroubledEndpoints: func(ctx context.Context) ([]admin.TroubledEndpoint, error) {
+			endpoints, err := s.hooks.TroubledEndpoints(ctx)
+			var all []admin.TroubledEndpoint
 			for _, e := range endpoints {
-				all = append(all, admin.DisabledEndpoint{ID: e.ID, Merchant: e.Merchant, URL: e.URL, Failing: e.Failing})
+				all = append(all,
+					admin.TroubledEndpoint{ID: e.ID, Merchant: e.Merchant, IsDisabled: e.Disabled, Failing: e.Failing})
 			}
 			return all, err
 		},

@@ -2,12 +2,15 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/base/tasks"
+	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/state/cluster"
 )
 
@@ -33,9 +36,9 @@ type problemLog struct {
 	hasBegun bool // the node has been well enough to serve
 }
 
-// note takes what is wrong at a time, by part, and reports whether that has changed. What is wrong while the node
-// starts is forgotten when it is over.
-func (l *problemLog) note(problems map[string]string, isStarting bool, now time.Time) (isChanged bool) {
+// note takes what is wrong at a time, by part, and returns the problems that have begun or are over. What is wrong
+// while the node starts is forgotten when it is over.
+func (l *problemLog) note(problems map[string]string, isStarting bool, now time.Time) (changed []cluster.Problem) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now = now.UTC().Truncate(time.Second)
@@ -47,17 +50,21 @@ func (l *problemLog) note(problems map[string]string, isStarting bool, now time.
 		case known[p.Part], text == "" && !p.Over.IsZero(), text != "" && !p.Over.IsZero() && !isAgain:
 			continue
 		case text == "":
-			p.Over, isChanged = now, true
+			p.Over = now
+			changed = append(changed, *p)
 			continue
 		default:
-			isChanged = isChanged || isAgain
 			p.Text, p.Over = text, time.Time{}
+			if isAgain {
+				changed = append(changed, *p)
+			}
 		}
 		known[p.Part] = true
 	}
 	for _, part := range slices.Sorted(maps.Keys(problems)) {
 		if !known[part] && problems[part] != "" {
-			l.all, isChanged = append(l.all, cluster.Problem{Part: part, Text: problems[part], Since: now}), true
+			p := cluster.Problem{Part: part, Text: problems[part], Since: now}
+			l.all, changed = append(l.all, p), append(changed, p)
 		}
 	}
 	l.all = slices.DeleteFunc(l.all, func(p cluster.Problem) bool {
@@ -68,7 +75,7 @@ func (l *problemLog) note(problems map[string]string, isStarting bool, now time.
 		l.all = slices.Delete(l.all, i, i+1)
 	}
 	l.hasBegun = l.hasBegun || !isStarting
-	return isChanged
+	return changed
 }
 
 // list returns all problems, the oldest first.
@@ -87,13 +94,56 @@ func (s *Server) watchProblems(ctx context.Context) {
 	}
 }
 
-// noteProblems notes what is not well with this node, and reports whether that has changed.
+// noteProblems notes what is not well with this node, and reports whether that has changed. The log has each change.
 func (s *Server) noteProblems() (isChanged bool) {
 	if s.isClosing.Load() {
 		return false // that it ends is no problem
 	}
-	problems := s.console.Problems()
-	return s.problems.note(problems, problems["directories"] != "", s.timestamp())
+	problems := maps.Clone(s.console.Problems())
+	if problems == nil {
+		problems = map[string]string{}
+	}
+	rt := s.activeRuntime()
+	for _, p := range rt.cfg.Peers {
+		if state := rt.client.Breaker(p.Scheme); state.Open {
+			problems[cluster.WayTo+p.Scheme] = state.Fault
+		}
+	}
+	isStarting := problems["directories"] != ""
+	changed := s.problems.note(problems, isStarting, s.timestamp())
+	for _, p := range changed {
+		switch {
+		case isStarting:
+		case p.Over.IsZero():
+			s.cfg.Log.Info("a part of the node is not well", "part", p.Part, "problem", p.Text)
+		default:
+			s.cfg.Log.Info("a part of the node is well again", "part", p.Part, "since", p.Since)
+		}
+	}
+	return len(changed) > 0
+}
+
+// keepNotices keeps for the console what needs attention and what is over, until ctx ends. Of several nodes one does
+// so.
+func (s *Server) keepNotices(ctx context.Context) {
+	if s.adminAPI == nil {
+		return
+	}
+	var throttle obs.LogThrottle
+	throttle.Interval = time.Minute
+	holder := rand.Text()
+	for wait := admin.NoticeInterval; tasks.Sleep(ctx, wait); {
+		began := time.Now()
+		err := s.adminAPI.KeepNotices(ctx, holder)
+		// A large journal is read at most a twentieth of the time.
+		wait = min(max(admin.NoticeInterval, 20*time.Since(began)), 3*admin.NoticeInterval)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		if others, ok := throttle.Due(s.timestamp()); ok {
+			s.cfg.Log.Warn("what needs attention is not kept for the console", "err", err, "others", others)
+		}
+	}
 }
 
 // status returns how this node is.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/edge/console"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/state/keyring"
@@ -80,19 +82,50 @@ func (r *reloader) reload(ctx context.Context, why string) {
 	warnings, changed, err := r.load(ctx)
 	defer func() { r.server.metrics.Reloaded(err == nil) }()
 	if err != nil {
-		lines := []string{err.Error()}
-		if faults, ok := errors.AsType[config.Faults](err); ok {
-			lines = faults.Lines()
-		}
+		lines := faultLines(err)
 		r.log.Error("configuration refused, the previous one stays in use", "because_of", why, "faults", lines)
+		r.server.configProblem.Store(new(r.describeRefusal(lines)))
 		return
 	}
+	r.server.configProblem.Store(nil)
 	for _, w := range warnings {
 		r.log.Warn("configuration", "warning", w)
 	}
 	r.log.Info("configuration taken up", "because_of", why, "former", former.Hash(), "config", r.inUse.Hash(),
 		"changed", changed)
 	r.record(ctx, former.Hash(), why)
+}
+
+// faultLines returns each fault of a configuration.
+func faultLines(err error) []string {
+	if faults, ok := errors.AsType[config.Faults](err); ok {
+		return faults.Lines()
+	}
+	return []string{err.Error()}
+}
+
+// describeRefusal says in words for /readyz that a configuration was refused, by its faults, and whether a start would
+// refuse it too.
+func (r *reloader) describeRefusal(lines []string) string {
+	how := "is not in use until a restart: "
+	if _, _, err := config.Load(r.file, time.Now()); err != nil {
+		how, lines = "is refused, and the next start would fail: ", faultLines(err)
+	}
+	text := how + lines[0]
+	if more := len(lines) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return text
+}
+
+// configCondition says whether the configuration on disk is in use.
+func (s *Server) configCondition() console.Condition {
+	return console.Condition{Name: "configuration", Check: func() (string, bool) {
+		if problem := s.configProblem.Load(); problem != nil {
+			return *problem, true
+		}
+		return "", true
+	}}
 }
 
 // recordLimit is how long the audit trail may keep a reload from its end.

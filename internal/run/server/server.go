@@ -25,6 +25,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/base/tasks"
+	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/edge/api"
 	"github.com/openthreeds/threeds/internal/edge/browser"
 	"github.com/openthreeds/threeds/internal/edge/console"
@@ -172,6 +173,7 @@ type Server struct {
 	traces         *obs.Traces       // nil means that there are no traces
 	gate           *shed.LoadShedder // nil means that no load is shed
 	console        *console.Handler
+	adminAPI       *admin.Handler      // nil: the console has neither pages nor an API
 	api            *publicListener     // of requestors
 	results        *publicListener     // of directory servers
 	clock          *store.Clock        // nil means that the clock of this machine is used
@@ -207,10 +209,11 @@ type Server struct {
 	acknowledged   txn.Acknowledged // results, in all runtimes
 	// of all runtimes
 	findings      auth.FindingLimit
-	storeFailures obs.LogThrottle // in requests of all runtimes
-	writes        writeWatch      // the store's writes: those of requests, in all runtimes, and this node's sign of life
-	problems      problemLog      // of this node
-	hookFailures  obs.LogThrottle // failures of the store in the delivery of webhooks
+	storeFailures obs.LogThrottle        // in requests of all runtimes
+	writes        writeWatch             // the store's: those of requests, in all runtimes, and this node's sign of life
+	problems      problemLog             // of this node
+	configProblem atomic.Pointer[string] // what is wrong with the configuration on disk; nil: nothing
+	hookFailures  obs.LogThrottle        // failures of the store in the delivery of webhooks
 
 	began     time.Time     // when the server was made, by its own clock
 	resealNow chan struct{} // another secret of the key file has come into use
@@ -323,6 +326,7 @@ func (s *Server) buildConsole() {
 	}
 	if s.cfg.Login != nil || s.cfg.OpenConsole != nil {
 		api := s.newAdminAPI()
+		s.adminAPI = api
 		s.console.Admin, s.console.Pages = api, s.newConsolePages(api)
 	}
 }
@@ -394,7 +398,7 @@ func (s *Server) backgroundTasks() []func(context.Context) {
 	if s.journal != nil {
 		all = append(all, s.journal.Run, s.journal.RunDuties)
 	}
-	all = append(all, s.watchProblems, s.watchExpiry, s.watchManaged, s.watchForOperator, s.requests.Run)
+	all = append(all, s.watchProblems, s.keepNotices, s.watchExpiry, s.watchManaged, s.watchForOperator, s.requests.Run)
 	if s.clock != nil {
 		all = append(all, s.clock.Run)
 	}

@@ -18,6 +18,9 @@ const (
 	// SilentAfter is how long after its last word a node counts as silent. It tells every ten seconds that it serves.
 	SilentAfter = 40 * time.Second
 
+	// WayTo begins the part of a problem that is a directory server which cannot be reached; its scheme follows.
+	WayTo = "way to "
+
 	// MissedFor is how long a silent node is missed. Then it is taken for one that does not come back.
 	MissedFor = 24 * time.Hour
 )
@@ -42,7 +45,7 @@ type Status struct {
 
 // A Problem is something that is not well with a node, or was not.
 type Problem struct {
-	Part  string    `json:"part"` // as /readyz names it
+	Part  string    `json:"part"` // as /readyz names it, or WayTo and a scheme
 	Text  string    `json:"text"`
 	Since time.Time `json:"since"`
 	Over  time.Time `json:"over,omitzero"` // zero: it is not over

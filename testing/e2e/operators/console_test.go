@@ -86,7 +86,7 @@ func (v *visitor) command(args ...string) string {
 	return out.String()
 }
 
-// nodes returns what the command and the admin API say of the nodes, which must be the same.
+// nodes returns what the command says of the nodes.
 func (v *visitor) nodes() (all []node) {
 	v.T.Helper()
 	rig.Must(v.T, json.Unmarshal([]byte(v.command("nodes", "--json")), &all))

@@ -299,7 +299,7 @@ type Node struct {
 	Directories []admin.Directory
 	Problems    map[string]string
 	Endings     map[string]time.Time
-	Disabled    []admin.DisabledEndpoint
+	Troubled    []admin.TroubledEndpoint
 	Members     []cluster.Member
 }
 
@@ -354,7 +354,7 @@ func (s *Site) AddNode() *Node {
 		Directories:       func() []admin.Directory { return append([]admin.Directory{}, n.Directories...) },
 		Problems:          func() map[string]string { return maps.Clone(n.Problems) },
 		Endings:           func() map[string]time.Time { return n.Endings },
-		DisabledEndpoints: func(context.Context) ([]admin.DisabledEndpoint, error) { return n.Disabled, nil },
+		TroubledEndpoints: func(context.Context) ([]admin.TroubledEndpoint, error) { return n.Troubled, nil },
 		Members:           func(context.Context) ([]cluster.Member, error) { return n.Members, nil },
 		Generation:        func(string) *ranges.Generation { return nil },
 	}
@@ -552,7 +552,9 @@ func (s *Site) Fill() {
 	n := s.AddNode()
 	s.TwoRanges()
 	n.Directories[0].Breaker = admin.Breaker{State: admin.BreakerOpen, Since: &s.Now, Fault: "Connection refused", Refused: 1234}
+	n.Members[0].Problems = []cluster.Problem{{Part: "way to visa", Text: "Connection refused", Since: s.Now.Add(-3 * time.Minute)}}
 	n.Endings["directories[1].client_cert.cert"] = s.Now.AddDate(0, 0, 13)
+	s.addRefused()
 	other := n.Members[0]
 	other.Name, other.Release, other.State = "node-2 with a name that is quite long 10.0.0.2:8080", "v1.2.4", cluster.Unready
 	other.Problems = []cluster.Problem{{Part: "store", Text: "writes fail: database or disk is full", Since: s.Now.Add(-time.Minute)}}
@@ -563,6 +565,23 @@ func (s *Site) Fill() {
 	s.Want(s.Post("operator", "/certificates/visa", url.Values{"do": {"activate"}}), 303)
 	s.InstallCertificate(ca, "a-name-that-is-quite-long-and-has-no-end.department.example", "2028-01-31T03:00")
 	s.Want(s.Post("operator", "/certificates/visa", url.Values{"do": {"request"}, "key": {"p256"}, "subject": {"CN=third.example,O=Example Payments,C=NL"}}), 303)
+}
+
+// addRefused adds requests of the last minutes, most of which were refused by this server, and some of the days before.
+func (s *Site) addRefused() {
+	s.Helper()
+	for i := range 24 {
+		r := RecordOf(fmt.Sprintf("60000000-0000-4000-8000-%012d", i))
+		r.Created, r.Merchant = s.Now.Add(-time.Duration(i+1)*10*time.Second), OtherShop
+		s.Add(journal.Answered, r, StepOf("areq", r.Created))
+		r.ID = fmt.Sprintf("70000000-0000-4000-8000-%012d", i)
+		r.Status, r.Result, r.TransStatus, r.ErrorCode, r.Elements = "refused", "", "", "203", []string{"mcc"}
+		r.Merchant = Shop
+		s.Add(journal.Refused, r, StepOf("request", r.Created))
+		r = RecordOf(fmt.Sprintf("80000000-0000-4000-8000-%012d", i))
+		r.Created = s.Now.AddDate(0, 0, -1-i%3).Add(-time.Minute)
+		s.Add(journal.Answered, r, StepOf("areq", r.Created))
+	}
 }
 
 // ServeAs serves the console to a browser that is logged in as a caller, and returns its address.
