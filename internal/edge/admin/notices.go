@@ -338,7 +338,8 @@ func (h *Handler) noticesOfFlow(ctx context.Context, counts []journal.FlowCount)
 		notices = append(notices, Notice{
 			Key: directoryNotice + scheme, Level: LevelBad, Title: title, Since: since, Do: "See them",
 			Text: fmt.Sprintf(
-				"Of %d requests of the last 15 minutes the directory refused %d and left %d without a usable answer.%s", s.all.Sent(), s.all.Declined, s.all.Unanswered,
+				"Of %d requests of the last 15 minutes the directory refused %d and left %d without a usable answer.%s",
+				s.all.Sent(), s.all.Declined, s.all.Unanswered,
 				h.describeLast(ctx, journal.Query{Scheme: scheme, Status: "failed", From: since})),
 			Link: "/authentications?" + url.Values{"scheme": {scheme}, "status": {"failed"}, "time": {"15m"}}.Encode(),
 		})

@@ -63,7 +63,7 @@ func (s *site) keep(after time.Duration) {
 func TestK3NowIsBesideTheDaysBefore(t *testing.T) {
 	t.Parallel()
 	empty, s := newSite(t), newSite(t)
-	empty.want(empty.get("viewer", "/"), 200, "the last 15 minutes </span>", "<dt>Requests</dt><dd>0</dd>")
+	empty.want(empty.get("viewer", "/"), 200, "the last 15 minutes</span>", "<dt>Requests</dt><dd>0</dd>")
 	s.addRequests(6, s.Now.Add(-14*time.Minute), shop, journal.Answered, asItIs)
 	s.addRequests(5, s.Now.Add(-time.Minute), shop, journal.Refused, refusedByUs)
 	s.addRequests(3, s.Now.Add(-time.Minute), otherShop, journal.Answered, refusedByDirectory)
@@ -72,7 +72,7 @@ func TestK3NowIsBesideTheDaysBefore(t *testing.T) {
 	s.addRequests(40, s.Now.AddDate(0, 0, -1).Add(-time.Minute), shop, journal.Answered, asItIs)
 	s.addRequests(20, s.Now.AddDate(0, 0, -3).Add(-time.Minute), shop, journal.Answered, refusedByDirectory)
 	s.addRequests(99, s.Now.AddDate(0, 0, -8).Add(-time.Minute), shop, journal.Answered, asItIs) // too long ago
-	s.want(s.get("viewer", "/"), 200, "beside the same time of the 3 days before",
+	s.want(s.get("viewer", "/"), 200, "the last 15 minutes, next to the same time of the 3 days before</span>",
 		"<dt>Requests</dt><dd>16</dd><dd>usually 20</dd>",
 		`<dt>Refused by us</dt><dd class="tb">5</dd><dd>31.2`, "usually 0.0",
 		"<dt>Refused by directories</dt><dd>3</dd><dd>18.8", "usually 33.3",

@@ -70,7 +70,7 @@ func overviewPage(h *Handler, v *visit) (result, error) {
 // A nowView is what the first card says of the last 15 minutes.
 type nowView struct {
 	Flows   []flowRow // what became of the requests
-	Results []flowRow // how the authentications ended
+	Results []flowRow // how the authentications ended: the results that there are now, or that are usual
 	Days    int       // how many days before it is compared with; 0: none
 }
 
@@ -117,8 +117,9 @@ func newNowView(now *admin.Present) *nowView {
 		row("Unanswered", of.Unanswered, of.Requests, before.Unanswered, before.Requests, true),
 	}
 	for i, r := range now.Results {
-		view.Results = append(view.Results,
-			row(chartNames[r.Result], r.Count, of.Sent(), past.Results[i].Count, before.Sent(), false))
+		if n := past.Results[i].Count; r.Count > 0 || n > 0 {
+			view.Results = append(view.Results, row(chartNames[r.Result], r.Count, of.Sent(), n, before.Sent(), false))
+		}
 	}
 	return view
 }

@@ -78,6 +78,13 @@ func (l *problemLog) note(problems map[string]string, isStarting bool, now time.
 	return changed
 }
 
+// isBegun reports whether the node has been well enough to serve.
+func (l *problemLog) isBegun() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.hasBegun
+}
+
 // list returns all problems, the oldest first.
 func (l *problemLog) list() []cluster.Problem {
 	l.mu.Lock()
@@ -109,11 +116,11 @@ func (s *Server) noteProblems() (isChanged bool) {
 			problems[cluster.WayTo+p.Scheme] = state.Fault
 		}
 	}
-	isStarting := problems["directories"] != ""
+	isStarting, hasBegun := problems["directories"] != "", s.problems.isBegun()
 	changed := s.problems.note(problems, isStarting, s.timestamp())
 	for _, p := range changed {
 		switch {
-		case isStarting:
+		case isStarting, !hasBegun:
 		case p.Over.IsZero():
 			s.cfg.Log.Info("a part of the node is not well", "part", p.Part, "problem", p.Text)
 		default:

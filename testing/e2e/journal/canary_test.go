@@ -564,7 +564,8 @@ func (a *aviary) askConsole() {
 	}
 	for _, path := range []string{
 		"/", "/authentications", "/reports", "/reports.csv", "/directories", "/ranges", "/merchants", "/keys", "/webhooks", "/audit", "/audit.jsonl",
-		"/nodes", "/operators", "/tokens", "/explain", "/admin/v1/nodes", "/admin/v1/overview", "/admin/v1/keys", "/admin/v1/webhook-endpoints", "/admin/v1/audit", "/admin/v1/operators",
+		"/nodes", "/operators", "/tokens", "/explain", "/admin/v1/nodes",
+		"/admin/v1/overview", "/admin/v1/keys", "/admin/v1/webhook-endpoints", "/admin/v1/audit", "/admin/v1/operators",
 	} {
 		ask("GET", path, "")
 	}
