@@ -120,7 +120,7 @@ func (s *Server) noteProblems() (isChanged bool) {
 	changed := s.problems.note(problems, isStarting, s.timestamp())
 	for _, p := range changed {
 		switch {
-		case isStarting, !hasBegun:
+		case isStarting, !hasBegun && !p.Over.IsZero():
 		case p.Over.IsZero():
 			s.cfg.Log.Info("a part of the node is not well", "part", p.Part, "problem", p.Text)
 		default:
