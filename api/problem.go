@@ -1,6 +1,9 @@
 package api
 
-import "cmp"
+import (
+	"cmp"
+	"strings"
+)
 
 // A Problem is the body of an answer that is no success, as application/problem+json (RFC 9457).
 type Problem struct {
@@ -11,12 +14,21 @@ type Problem struct {
 	Faults []Fault `json:"errors,omitempty"` // What is wrong with the request, element by element.
 }
 
-// Error returns title and detail.
+// Error returns title and detail, and of each fault where it is, its rule, and what to do.
 func (p *Problem) Error() string {
-	if p.Detail == "" {
-		return p.Title
+	parts := []string{p.Title}
+	if p.Detail != "" {
+		parts = append(parts, p.Detail)
 	}
-	return p.Title + ": " + p.Detail
+	var faults []string
+	for i := range p.Faults {
+		f := &p.Faults[i]
+		faults = append(faults, strings.TrimSpace(f.Where()+" "+f.Rule)+": "+f.Cure)
+	}
+	if faults != nil {
+		parts = append(parts, strings.Join(faults, "; "))
+	}
+	return strings.Join(parts, ": ")
 }
 
 // A Fault is one fault of a request: where, by which rule, what would be right, and what to do. It never has a value of

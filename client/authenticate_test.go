@@ -53,6 +53,15 @@ func TestF1AuthenticateAndCancel(t *testing.T) {
 			t.Errorf("%v %v %s", err, second.Answer.Header, second.Answer.Raw)
 		}
 	})
+	t.Run("F8 the error says which element is wrong, and what to do", func(t *testing.T) {
+		request := appRequest("4000000000000103")
+		delete(request, "purchaseAmount")
+		_, err := c.Authenticate(ctx, request, "")
+		const want = "/purchaseAmount required: Send purchaseAmount (amount in minor units)."
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nwant %s", err, want)
+		}
+	})
 	t.Run("F8 all faults at once", func(t *testing.T) {
 		request := appRequest("4000000000000103")
 		request["purchaseAmount"], request["mcc"], request["reference"] = "1,50", "54", strings.Repeat("x", 65)
