@@ -91,6 +91,9 @@ func (db *database) eraseDay(ctx context.Context, tx *sql.Tx, begin int64, condi
 	if err := db.forgetRollups(ctx, tx, condition, args); err != nil {
 		return 0, 0, err
 	}
+	if err := db.forgetKeys(ctx, tx, condition, args); err != nil {
+		return 0, 0, err
+	}
 	result, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_records WHERE `+condition), args...)
 	if err != nil {
 		return 0, 0, err

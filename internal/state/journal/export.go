@@ -267,6 +267,9 @@ func WriteJSONLines(ctx context.Context, to io.Writer, st Exporter, keys *Keys, 
 	if err := w.checkChains(ctx); err != nil {
 		return w.count, err
 	}
+	if err := w.checkRows(ctx, st); err != nil {
+		return w.count, err
+	}
 	for i := range w.later {
 		if err := w.putSeal(&w.later[i].Seal, w.later[i].said); err != nil {
 			return w.count, err
@@ -329,6 +332,9 @@ func WriteCSV(ctx context.Context, to io.Writer, st Store, rulesOf func(scheme s
 		rulesOf = scheme.Public
 	}
 	q.Limit, q.IsSealed = 1000, true
+	if _, err := checkRowsOf(ctx, st, &q); err != nil { // what was missing is in Faults of the store
+		return 0, err
+	}
 	for {
 		page, err := st.Search(ctx, q)
 		if err != nil {

@@ -23,7 +23,7 @@ type insider struct {
 // insiderTables are the tables that an insider copies.
 var insiderTables = []string{
 	"journal_frames", "journal_places", "journal_records", "journal_messages", "journal_billing", "journal_billed", "journal_chains", "journal_seals",
-	"journal_rollups", "journal_days", "journal_dirty", "journal_postings",
+	"journal_rollups", "journal_days", "journal_dirty", "journal_postings", "journal_hours",
 }
 
 // do runs a statement in each database.
@@ -178,6 +178,12 @@ const (
 // entryOf returns the condition of the nth entry of insiderJournal.
 func entryOf(n int) string { return fmt.Sprintf(` id = '00000000-0000-4000-8000-%012d' `, n) }
 
+// hourOf returns when the hour of the nth entry of insiderJournal begins.
+func hourOf(n int) string {
+	at := day.Add(time.Duration(n/24*24)*time.Hour + time.Duration(n%24)*time.Minute)
+	return fmt.Sprint(at.Truncate(time.Hour).UnixMilli())
+}
+
 // frameOf returns the condition of the frame of the nth entry of insiderJournal, which has no other entry.
 func frameOf(n int) string {
 	return ` frame IN (SELECT p.frame FROM journal_places p WHERE p.` + entryOf(n)[1:] + `) `
@@ -271,6 +277,13 @@ var tricks = []struct {
 	}},
 	{"gives a record to another merchant", "page readyz", func(i *insider) { i.do(`UPDATE journal_records SET merchant = 'shop 7' WHERE` + entryOf(25)) }},
 	{"deletes a record from searches", "readyz", func(i *insider) { i.do(`DELETE FROM journal_records WHERE` + entryOf(25)) }},
+	{"deletes a record of a signed day from searches", "readyz", func(i *insider) { i.do(`DELETE FROM journal_records WHERE` + entryOf(1)) }},
+	{"deletes postings of a signed day", "readyz", func(i *insider) {
+		i.do(`DELETE FROM journal_postings WHERE made = ` + hourOf(1))
+	}},
+	{"deletes counts of a signed day", "readyz", func(i *insider) {
+		i.do(`DELETE FROM journal_rollups WHERE merchant = '' AND start = ` + hourOf(1))
+	}},
 	{"hides a step of an authentication", "readyz", func(i *insider) { i.do(`DELETE FROM journal_places WHERE` + entryOf(25)) }},
 	{"says that an entry was erased", "readyz", func(i *insider) { i.do(`UPDATE journal_places SET gone = 1 WHERE` + entryOf(25)) }},
 	{"leads a place to the entry of another authentication", "readyz", func(i *insider) {
@@ -344,6 +357,9 @@ func whereNoticed(t *testing.T, st journal.Store, keys *journal.Keys) (all []str
 		}
 		if _, err := st.Head(t.Context(), at, nil); err != nil {
 			t.Errorf("head: %v", err)
+		}
+		if err := st.Roll(t.Context(), at, aDay); err != nil {
+			t.Errorf("counting: %v", err)
 		}
 	}
 	if len(st.Faults()) > 0 {

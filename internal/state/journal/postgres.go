@@ -210,7 +210,10 @@ func (s *tableStore) Billing(ctx context.Context, q BillingQuery) ([]BillingCoun
 func (s *tableStore) booked(ctx context.Context) (billing, int64, error) { return s.bookedBilling(ctx) }
 
 func (s *tableStore) Roll(ctx context.Context, now time.Time, limit time.Duration) error {
-	return s.roll(ctx, now, limit)
+	if err := s.roll(ctx, now, limit); err != nil {
+		return err
+	}
+	return s.evidence.checkSome(ctx, s.database, now, limit)
 }
 
 func (s *tableStore) Erase(ctx context.Context, q Query) (authentications, records int, err error) {
@@ -272,6 +275,7 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 		`DELETE FROM journal_rollups WHERE start < $1`: last.UnixMilli(),
 		`DELETE FROM journal_days WHERE start < $1`:    last.UnixMilli(),
 		`DELETE FROM journal_postings WHERE made < $1`: last.UnixMilli(),
+		`DELETE FROM journal_hours WHERE start < $1`:   last.UnixMilli(),
 		`DELETE FROM journal_dirty WHERE hour < $1`:    last.UnixMilli() / hourLen,
 	} {
 		if _, err := s.ExecContext(ctx, statement, first); err != nil {

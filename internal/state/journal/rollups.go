@@ -186,6 +186,9 @@ func (db *database) rollHour(ctx context.Context, tx *sql.Tx, hour int64) error 
 	if err := db.putPostings(ctx, tx, start); err != nil {
 		return err
 	}
+	if err := db.renewHour(ctx, tx, start); err != nil {
+		return err
+	}
 	if _, err := tx.ExecContext(ctx,
 		db.query(`DELETE FROM journal_days WHERE start = ? AND days = 1 OR start = ? AND days = ?`),
 		roundDown(start, dayLen), roundDown(start, blockLen), blockDays); err != nil {

@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -143,45 +144,22 @@ func (n *newestEntries) add(item *frameItem) error {
 
 // countChangedRows counts the records of a day whose row says something else than a newest entry, or is missing, and
 // the rows that have no entry. Entries of nodes that wrote at the same time may all be the newest. Places that are not
-// those of the entries count as one more, and so does each hour whose postings or rollups are not those of the rows.
+// those of the entries count as one more, and so does each hour whose postings or rollups are not those of the rows. If
+// nothing was changed, it writes journal_hours of the day.
 func (db *database) countChangedRows(ctx context.Context, day string) (n int, err error) {
 	at, err := time.Parse(time.DateOnly, day)
 	if err != nil {
 		return 0, err
 	}
 	begin, end := spanOfDay(at)
-	type newest struct {
-		rank    int
-		records [][sha256.Size]byte // hashes of their JSON
-	}
-	all := map[string]newest{}
-	entries := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, e newestEntry) {
-		data, _ := json.Marshal(e.Record.withoutForeignText()) // what was read from JSON can be written
-		was := all[item.id]
-		if rank := rankOf(e.Kind); rank > was.rank {
-			was = newest{rank: rank}
-		}
-		was.records = append(was.records, sha256.Sum256(data))
-		all[item.id] = was
-	}}
-	var places uint64
-	err = db.eachFrame(ctx, db, frameEntries, func(f *frame) error {
-		items, err := db.openItems(ctx, f)
-		for i := range items {
-			if err != nil || items[i].isErased() {
-				continue
-			}
-			places += db.placeSum(items[i].id, items[i].kind, f.n, int64(i))
-			err = entries.add(&items[i])
-		}
-		return err
-	}, `made = ?`, begin)
+	all, places, err := db.readSealedRows(ctx, begin)
 	if errors.Is(err, errSealed) {
 		return 0, nil // the check of the chain says so
 	}
 	if err != nil {
 		return 0, err
 	}
+	keys := keysByHour(all)
 	if err := db.eachRow(ctx, begin, end, func(v *recordValues) {
 		row := v.row()
 		id, data := row[1].(string), row[slices.Index(recordColumns, "data")].(string)
@@ -201,7 +179,46 @@ func (db *database) countChangedRows(ctx context.Context, day string) (n int, er
 		n++
 	}
 	changed, err := db.countChangedHours(ctx, begin, end)
-	return n + changed, err
+	if n += changed; n > 0 || err != nil {
+		return n, err
+	}
+	return 0, db.inTx(ctx, func(tx *sql.Tx) error { return db.putHours(ctx, tx, begin, keys) })
+}
+
+// A sealedRow is what the newest entry of an authentication says of its row for searches.
+type sealedRow struct {
+	rank    int
+	made    int64
+	records [][sha256.Size]byte // records are hashes of its JSON. Nodes that wrote at the same time may differ.
+}
+
+// readSealedRows returns what the sealed entries of a day say of the rows for searches, by id, and the sum of their
+// places. It returns errSealed if one is not as it was written.
+func (db *database) readSealedRows(ctx context.Context, begin int64) (all map[string]sealedRow, places uint64,
+	err error) {
+	all = map[string]sealedRow{}
+	entries := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, e newestEntry) {
+		data, _ := json.Marshal(e.Record.withoutForeignText()) // what was read from JSON can be written
+		was := all[item.id]
+		if rank := rankOf(e.Kind); rank > was.rank {
+			was = sealedRow{rank: rank}
+		}
+		was.made = e.Record.Created.UnixMilli()
+		was.records = append(was.records, sha256.Sum256(data))
+		all[item.id] = was
+	}}
+	err = db.eachFrame(ctx, db, frameEntries, func(f *frame) error {
+		items, err := db.openItems(ctx, f)
+		for i := range items {
+			if err != nil || items[i].isErased() {
+				continue
+			}
+			places += db.placeSum(items[i].id, items[i].kind, f.n, int64(i))
+			err = entries.add(&items[i])
+		}
+		return err
+	}, `made = ?`, begin)
+	return all, places, err
 }
 
 // eachRow calls do with each row of journal_records of a time, one by one: those of a day may be millions.

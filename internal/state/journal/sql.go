@@ -33,11 +33,12 @@ type database struct {
 	// sealsPart returns the database that has the seals; nil means that it is this one.
 	sealsPart func(ctx context.Context, create bool) (*database, error)
 
-	mu     sync.Mutex
-	heads  map[string]*chainHead // by day
-	keys   sync.Map              // of days, by their names
-	writer string                // names the chains of this process
-	frames int64                 // how many frames were numbered
+	mu      sync.Mutex
+	heads   map[string]*chainHead // by day
+	keys    sync.Map              // of days, by their names
+	writer  string                // names the chains of this process
+	checked int64                 // checked is when the day begins whose rows were checked last.
+	frames  int64                 // how many frames were numbered
 
 	// Buffers of the writer.
 	items, messages, personal, text, packed, row []byte
@@ -86,6 +87,8 @@ CREATE INDEX IF NOT EXISTS journal_rollups_start ON journal_rollups (start);
 CREATE TABLE IF NOT EXISTS journal_days (start bigint NOT NULL, days bigint NOT NULL, merchant text NOT NULL, part text NOT NULL,
 	counts bytea NOT NULL, mac bytea NOT NULL, PRIMARY KEY (merchant, part, days, start));
 CREATE INDEX IF NOT EXISTS journal_days_start ON journal_days (start);
+CREATE TABLE IF NOT EXISTS journal_hours (start bigint PRIMARY KEY, keys bytea, postings bigint NOT NULL,
+	counts bigint NOT NULL, mac bytea NOT NULL);
 CREATE TABLE IF NOT EXISTS journal_dirty (hour bigint NOT NULL, writer text NOT NULL, n bigint NOT NULL, PRIMARY KEY (hour, writer));
 CREATE TABLE IF NOT EXISTS journal_billing (month text NOT NULL, merchant text NOT NULL, api text NOT NULL, channel text NOT NULL,
 	category text NOT NULL, kind text NOT NULL, n bigint NOT NULL, PRIMARY KEY (month, merchant, api, channel, category, kind));

@@ -32,6 +32,7 @@ type fileStore struct {
 	retention
 	evidence evidence
 	changed  atomic.Uint64
+	checks   atomic.Int64 // checks counts the calls of checkNext.
 
 	mu     sync.Mutex
 	months map[string]*database
@@ -311,13 +312,16 @@ func (s *fileStore) CountUnkept(ctx context.Context, q CountQuery) ([]UnkeptRule
 
 func (s *fileStore) Roll(ctx context.Context, now time.Time, limit time.Duration) error {
 	began := time.Now()
-	return s.each(ctx, func(db *database) (bool, error) {
+	if err := s.each(ctx, func(db *database) (bool, error) {
 		left := limit - time.Since(began)
 		if left <= 0 {
 			return true, nil
 		}
 		return false, db.roll(ctx, now, left)
-	})
+	}); err != nil {
+		return err
+	}
+	return s.checkNext(ctx, now, limit)
 }
 
 func (s *fileStore) Erase(ctx context.Context, q Query) (authentications, records int, err error) {
