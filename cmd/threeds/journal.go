@@ -155,6 +155,7 @@ func eraseJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 				return server.EraseFromJournal(ctx, st, keys, db, ring, q)
 			}
 			done, err := acts.EraseJournal(ctx, local.Actor(), number, *name)
+			warnOfFaults(cmd, st)
 			if err != nil {
 				return plainError(err)
 			}
@@ -170,6 +171,13 @@ func eraseJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 				journal.Query{Card: number, Merchant: *name, By: local.Actor().Who})
 		})
 	})
+}
+
+// warnOfFaults says what a command found that was changed in the store.
+func warnOfFaults(cmd *cmdline.Invocation, st journal.Store) {
+	for _, fault := range st.Faults() {
+		fmt.Fprintf(cmd.Stderr, "threeds: warning: changed in the store: %s\n", fault)
+	}
 }
 
 // showErasable prints what an erasure would remove of a card or a merchant, and changes nothing. The audit trail says

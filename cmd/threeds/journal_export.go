@@ -44,6 +44,7 @@ func exportJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 		}
 		n, err := writeExport(rest, cmd.Stdout, func(to io.Writer) (int, error) {
 			if *format == "csv" {
+				defer warnOfFaults(cmd, st)
 				return journal.WriteCSV(ctx, to, st, nil, q)
 			}
 			return journal.WriteJSONLines(ctx, to, st, keys, q)

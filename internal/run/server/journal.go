@@ -482,6 +482,9 @@ func EraseFromJournal(ctx context.Context, j journal.Store, keys *journal.Keys, 
 	var ids []string
 	var cards [][]byte
 	if q.Card != "" {
+		if err := journal.Mend(ctx, j); err != nil { // a record that somebody deleted from searches has events and answers, too
+			return done, err
+		}
 		cards = keys.CardHashes(q.Card)
 		if ids, err = recordIDs(ctx, j, q); err != nil {
 			return done, err

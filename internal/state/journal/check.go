@@ -37,19 +37,25 @@ func (w *exportWriter) checkRows(ctx context.Context, st Exporter) error {
 }
 
 // checkAll checks the rows of the days of a time; "" for last means that there is no end. It returns what
-// was missing, and what cannot be looked at, which is errSealed. A day that is not over is checked if isOpenToo is set:
-// that reads all of its entries.
-func (db *database) checkAll(ctx context.Context, first, last string, isOpenToo bool) (faults []error, err error) {
+// was missing, and what cannot be looked at, which is errSealed. Before an
+// erasure it also checks places, and days that are not over, of which it reads all entries.
+func (db *database) checkAll(ctx context.Context, first, last string, isForErase bool) (faults []error, err error) {
 	now := time.Now()
 	days, err := db.daysOf(ctx, first, last)
 	if err != nil {
 		return nil, err
 	}
+	var misplaced map[int64]bool
+	if isForErase {
+		if misplaced, err = db.findMisplaced(ctx); err != nil {
+			return nil, err
+		}
+	}
 	for _, day := range days {
-		if !isOpenToo && !isDayOver(day, now) {
+		if !isForErase && !isDayOver(day, now) {
 			continue
 		}
-		some, err := db.checkDay(ctx, day, now)
+		some, err := db.checkDay(ctx, day, now, misplaced[day])
 		if faults = append(faults, some...); err != nil {
 			return faults, err
 		}
@@ -73,7 +79,7 @@ func (db *database) checkSome(ctx context.Context, now time.Time, limit time.Dur
 	}
 	for i := range days {
 		day := days[(next+i)%len(days)]
-		some, err := db.checkDay(ctx, day, now)
+		some, err := db.checkDay(ctx, day, now, false)
 		if faults = append(faults, some...); err != nil {
 			return faults, err
 		}
@@ -102,8 +108,36 @@ func (db *database) daysOf(ctx context.Context, first, last string) (begins []in
 	return begins, err
 }
 
-// checkDay checks the rows of a day, makes those again that are missing, and returns what was missing.
-func (db *database) checkDay(ctx context.Context, begin int64, now time.Time) (faults []error, err error) {
+// findMisplaced returns the days with another number of places than of entries.
+func (db *database) findMisplaced(ctx context.Context) (map[int64]bool, error) {
+	tx, err := db.beginCount(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer tx.Rollback() // it has written nothing
+	type count struct{ day, n int64 }
+	fields := func(c *count) []any { return []any{&c.day, &c.n} }
+	entries, err := readRows(ctx, tx, fields, fmt.Sprintf(
+		`SELECT made / %d, CAST(sum(last - first + 1) AS bigint) FROM journal_frames GROUP BY 1`, dayLen))
+	if err != nil {
+		return nil, err
+	}
+	places, err := readRows(ctx, tx, fields, fmt.Sprintf(`SELECT made / %d, count(*) FROM journal_places GROUP BY 1`,
+		dayLen))
+	has, misplaced := map[int64]int64{}, map[int64]bool{}
+	for _, c := range places {
+		has[c.day] = c.n
+	}
+	for _, c := range entries {
+		misplaced[c.day*dayLen] = has[c.day] != c.n
+	}
+	return misplaced, err
+}
+
+// checkDay checks the rows of a day, makes those again that are missing, and returns what was missing. Places are
+// checked if isMisplaced is set.
+func (db *database) checkDay(ctx context.Context, begin int64, now time.Time, isMisplaced bool) (faults []error,
+	err error) {
 	day := dayOf(time.UnixMilli(begin))
 	c, err := db.compareHours(ctx, begin)
 	if err != nil {
@@ -117,16 +151,22 @@ func (db *database) checkDay(ctx context.Context, begin int64, now time.Time) (f
 			return faults, err
 		}
 	}
-	if c.isWhole {
+	if c.isWhole && !isMisplaced {
 		return faults, nil
 	}
 	m := mending{db: db, begin: begin}
-	if !c.isLost {
+	isLost := c.isLost || isMisplaced
+	if !isLost {
 		err = m.compare(ctx, now)
 	}
-	if err == nil && (c.isLost || len(m.entries) > 0) {
-		m = mending{db: db, begin: begin}
+	if err == nil && (isLost || len(m.entries) > 0) {
+		m = mending{db: db, begin: begin, isMisplaced: isMisplaced}
 		err = m.mend(ctx, now)
+	}
+	if len(m.places) > 0 {
+		db.changed.Add(uint64(len(m.places)))
+		faults = append(faults, &faultError{
+			fmt.Sprintf("%d places of entries of the day %s were deleted or changed: they were written again", len(m.places), day)})
 	}
 	if m.lost > 0 {
 		db.changed.Add(uint64(m.lost))
@@ -216,6 +256,48 @@ func asFault(err error) error {
 		return &faultError{err.Error()}
 	}
 	return err
+}
+
+// mend makes the rows of a database again that are missing. It returns what cannot be looked at.
+func (e *evidence) mend(ctx context.Context, db *database) (unread, err error) {
+	faults, err := db.checkAll(ctx, "", "", true)
+	e.note(faults)
+	for _, fault := range faults {
+		if errors.Is(fault, errSealed) {
+			unread = errors.Join(unread, fault)
+		}
+	}
+	return unread, err
+}
+
+// A mender is a store whose rows can be made again before an erasure.
+type mender interface {
+	mendAll(ctx context.Context) error
+}
+
+// Mend makes the rows for searches again that are missing, so that a search finds all that an erasure has to remove.
+// What was missing, and what cannot be looked at, is in Faults of the store.
+func Mend(ctx context.Context, st Store) error {
+	if m, ok := st.(mender); ok {
+		return m.mendAll(ctx)
+	}
+	return nil
+}
+
+func (s *fileStore) mendAll(ctx context.Context) error {
+	return s.each(ctx, func(db *database) (bool, error) {
+		_, err := s.evidence.mend(ctx, db)
+		return false, err
+	})
+}
+
+func (s *tableStore) mendAll(ctx context.Context) error {
+	_, err := s.evidence.mend(ctx, s.database)
+	return err
+}
+
+func (l *lazyStore) mendAll(ctx context.Context) error {
+	return l.do(ctx, func(st Store) error { return Mend(ctx, st) })
 }
 
 // checkShare is which part of the time for rollups a check takes at most, beyond its first day.

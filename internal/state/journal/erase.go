@@ -123,12 +123,16 @@ func (db *database) blankEntries(ctx context.Context, tx *sql.Tx, begin int64, c
 	}
 	newest = map[string]newestEntry{}
 	n := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, e newestEntry) { newest[item.id] = e }}
+	found := 0
 	if err := db.eachFrameOf(ctx, tx, wholeFrames, places, func(f *frame, places []place) error {
 		some, err := db.blank(ctx, tx, f, places, &n)
-		erased = append(erased, some...)
+		erased, found = append(erased, some...), found+len(places)
 		return err
 	}); err != nil {
 		return nil, nil, err
+	}
+	if n := len(places) - found; n > 0 {
+		return nil, nil, fmt.Errorf("the places of %d entries lead to no frame: %w", n, errSealed)
 	}
 	_, err = tx.ExecContext(ctx, db.query(`UPDATE journal_places SET gone = 1 WHERE `+ofRecords), all...)
 	return newest, erased, err

@@ -415,10 +415,10 @@ func itemAt(items []frameItem, p place) (*frameItem, error) {
 	}
 	item := &items[p.at]
 	switch {
-	case item.isErased():
-		return nil, nil
 	case item.id != p.id || item.kind != p.kind:
 		return nil, errSealed
+	case item.isErased():
+		return nil, nil
 	}
 	return item, nil
 }

@@ -406,8 +406,8 @@ type Store interface {
 	// Roll makes the rollups that let Count be fast, of hours and days that are over. It begins nothing new after a limit,
 	// and goes on with the next call.
 	Roll(ctx context.Context, now time.Time, limit time.Duration) error
-	// Erase removes what belongs to a card or to a merchant, and says how much that was. Of entries the digests
-	// stay.
+	// Erase removes what belongs to a card or to a merchant, and says how much that was. Of entries the digests stay.
+	// It finds what somebody has deleted from searches, too. The error says what cannot be looked at.
 	Erase(ctx context.Context, q Query) (authentications, records int, err error)
 	// Export calls line for each entry of a time, in the order of their chains.
 	Export(ctx context.Context, q Query, line func(ExportedEntry) error) error

@@ -13,10 +13,13 @@ type mending struct {
 	db    *database
 	begin int64 // begin is when the day begins.
 
+	isMisplaced bool // isMisplaced says that places are to be looked at, too.
+
 	has     map[uint64]bool    // keys of the records that the table has
 	known   map[uint64]bool    // keys of all entries, also of those that were erased
 	keys    map[int64][]uint64 // keys of the records that the table should have, by hour
 	entries map[string]Entry   // the newest entry of each record that is missing, by its id
+	places  [][]any            // rows of the places that are missing, or lead elsewhere
 	lost    int                // how many records were missing, also those whose entries are gone
 	unread  error              // why some entries cannot be read, which is errSealed
 }
@@ -40,6 +43,9 @@ func (m *mending) mend(ctx context.Context, now time.Time) error {
 			return err
 		}
 		if err := m.read(ctx, tx); err != nil {
+			return err
+		}
+		if err := m.putPlaces(ctx, tx); err != nil {
 			return err
 		}
 		if err := m.putRecords(ctx, tx); err != nil || m.unread != nil || !isDayOver(m.begin, now) {
@@ -77,6 +83,17 @@ func (m *mending) read(ctx context.Context, from querier) error {
 			m.has[key] = true
 		}
 	}
+	type name struct{ id, kind string }
+	found := map[name]place{}
+	if m.isMisplaced {
+		places, err := m.db.readAllPlaces(ctx, from, `made >= ? AND made < ?`, m.begin, m.begin+dayLen)
+		if err != nil {
+			return err
+		}
+		for _, p := range places {
+			found[name{p.id, p.kind}] = p
+		}
+	}
 	newest := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, e newestEntry) {
 		key, start := recordKey(item.id), roundDown(e.Record.Created.UnixMilli(), hourLen)
 		m.keys[start] = append(m.keys[start], key)
@@ -91,13 +108,36 @@ func (m *mending) read(ctx context.Context, from querier) error {
 			return nil
 		}
 		for i := range items {
-			m.known[recordKey(items[i].id)] = true
+			item := &items[i]
+			m.known[recordKey(item.id)] = true
 			if err == nil {
-				err = newest.add(&items[i])
+				err = newest.add(item)
+			}
+			if p := found[name{item.id, item.kind}]; m.isMisplaced && (p.frame != f.n || p.at != int64(i)) && err == nil {
+				err = m.addPlace(f, i, item)
 			}
 		}
 		return err
 	}, `made = ?`, m.begin)
+}
+
+// addPlace adds the place of an entry that was not erased.
+func (m *mending) addPlace(f *frame, at int, item *frameItem) error {
+	if item.isErased() {
+		return nil // nothing is looked for there
+	}
+	e, err := item.entry()
+	m.places = append(m.places, []any{e.Record.Created.UnixMilli(), item.id, item.kind, f.n, int64(at), int64(0)})
+	return err
+}
+
+// putPlaces writes the places that are missing, or lead elsewhere.
+func (m *mending) putPlaces(ctx context.Context, tx *sql.Tx) error {
+	if len(m.places) == 0 {
+		return nil
+	}
+	return m.db.putRows(ctx, tx, `INSERT INTO journal_places (made, id, kind, frame, at, gone) `, m.places,
+		` ON CONFLICT (id, kind, made) DO UPDATE SET frame = excluded.frame, at = excluded.at, gone = 0`)
 }
 
 // putRecords writes the records that are missing.

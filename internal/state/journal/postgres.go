@@ -220,7 +220,12 @@ func (s *tableStore) Erase(ctx context.Context, q Query) (authentications, recor
 	if q.Card == "" && q.Merchant == "" {
 		return 0, 0, errNothingToErase
 	}
-	return s.erase(ctx, q)
+	unread, err := s.evidence.mend(ctx, s.database)
+	if err != nil {
+		return 0, 0, err
+	}
+	authentications, records, err = s.erase(ctx, q)
+	return authentications, records, errors.Join(unread, err)
 }
 
 func (s *tableStore) Export(ctx context.Context, q Query, line func(ExportedEntry) error) error {

@@ -330,6 +330,11 @@ func (s *fileStore) Erase(ctx context.Context, q Query) (authentications, record
 	}
 	var damaged error
 	err = s.each(ctx, func(db *database) (bool, error) {
+		unread, err := s.evidence.mend(ctx, db)
+		if err != nil {
+			return false, err
+		}
+		damaged = errors.Join(damaged, unread)
 		a, r, err := db.erase(ctx, q)
 		authentications, records = authentications+a, records+r
 		if err != nil && !errors.Is(err, errSealed) { // a damaged day keeps no other one from being erased
