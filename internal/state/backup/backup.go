@@ -290,7 +290,7 @@ func Restore(ctx context.Context, to store.Archive, from io.ReadSeeker, replace 
 	if err := r.readHeader(); err != nil {
 		return Report{}, fmt.Errorf("line 1: %w", err)
 	}
-	hasJournal := false
+	hasJournal, journalLine := false, 0
 	var report Report
 	err := to.ChangeRows(ctx, func(tx store.RowTx) (err error) {
 		l := &loader{
@@ -305,7 +305,7 @@ func Restore(ctx context.Context, to store.Archive, from io.ReadSeeker, replace 
 		if err := l.addRotations(ctx); err != nil {
 			return err
 		}
-		report, hasJournal = l.report, l.hasJournal
+		report, hasJournal, journalLine = l.report, l.hasJournal, l.journalLine
 		report.Revoked, err = readRevoked(ctx, tx)
 		return err
 	})
@@ -313,7 +313,7 @@ func Restore(ctx context.Context, to store.Archive, from io.ReadSeeker, replace 
 		return report, err
 	}
 	if _, err = from.Seek(0, io.SeekStart); err == nil {
-		report.Added[EntryRows], err = j.restore(ctx, newLineReader(from))
+		report.Added[EntryRows], err = j.restore(ctx, newLineReader(from), journalLine)
 	}
 	if err != nil {
 		return report, &JournalError{err}
@@ -336,8 +336,9 @@ type loader struct {
 	// rotations are those of the store, and of the backup; nil means that there are none.
 	rotations struct{ present, restored []byte }
 
-	journal    *Journal // where the journal of the backup goes later; nil means that it has no place
-	hasJournal bool
+	journal     *Journal // where the journal of the backup goes later; nil means that it has no place
+	hasJournal  bool
+	journalLine int // journalLine is the number of the line with which the journal begins.
 }
 
 // makeRoom removes the rows that the store has, if it may, but for revoked keys.
@@ -388,6 +389,9 @@ func (l *loader) load(ctx context.Context, r *lineReader) error {
 			err = l.add(ctx, row)
 		}
 		if err == nil {
+			if row.Kind == journalRows {
+				l.journalLine = r.lines
+			}
 			continue
 		}
 		line := r.lines

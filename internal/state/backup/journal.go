@@ -13,7 +13,8 @@ import (
 )
 
 // The kinds of rows of a journal, which come after all others: one journalRows, and then what [journal.Archive] passes
-// to its visitor, in that order.
+// to its visitor, in that order. If something was erased meanwhile, another journalRows follows, and all of it once
+// more. Rows of the journal before the last journalRows do not count.
 const (
 	journalRows = "journal"
 	billingRows = "journalBilling"
@@ -93,10 +94,11 @@ func (j *Journal) write(ctx context.Context, put func(store.Row) error) (entries
 	if opens { // else the keys are those of another journal, and the right ones are not refused later
 		first.Text["cardKeys"] = strings.Join(j.Keys.CardKeys(), " ")
 	}
-	if err := put(first); err != nil {
-		return 0, err
-	}
 	err = archive.Visit(ctx, journal.Visitor{
+		Begin: func() error {
+			entries, j.missing = 0, nil
+			return put(first)
+		},
 		Billing: func(c journal.ArchivedBilling) error {
 			row := store.NewRow(billingRows)
 			row.Text["month"], row.Text["merchant"], row.Text["api"], row.Text["kind"] = c.Month, c.Merchant, c.API, c.Kind
@@ -157,8 +159,8 @@ func dayOf(row store.Row) journal.ArchivedDay {
 	return journal.ArchivedDay{Day: row.Text["day"], Wrapped: row.Bytes["wrapped"]}
 }
 
-// restore adds the rows of a backup, which was read to its end before.
-func (j *Journal) restore(ctx context.Context, r *lineReader) (added int, err error) {
+// restore adds the rows of a backup from a line on. The backup was read to its end before.
+func (j *Journal) restore(ctx context.Context, r *lineReader, from int) (added int, err error) {
 	if err := r.readHeader(); err != nil {
 		return 0, err
 	}
@@ -176,7 +178,7 @@ func (j *Journal) restore(ctx context.Context, r *lineReader) (added int, err er
 		if err == io.EOF {
 			return to.Close(ctx)
 		}
-		if err == nil {
+		if err == nil && r.lines >= from {
 			err = addTo(ctx, to, row)
 		}
 		if err != nil {

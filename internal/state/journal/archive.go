@@ -40,6 +40,9 @@ type ArchivedBilling struct {
 // A Visitor is told what a journal has: first its counters of what has gone and its seals, then all days of a part of
 // it, then each chain with its frames behind it.
 type Visitor struct {
+	// Begin is called before all else. If something was erased meanwhile, it is called again, and all follows once more:
+	// what came before does not count. It may be nil.
+	Begin   func() error
 	Billing func(ArchivedBilling) error
 	Seal    func(Seal) error
 	Day     func(ArchivedDay) error
@@ -79,18 +82,14 @@ func visitFirst(ctx context.Context, a Archive, v Visitor) error {
 
 // Visit implements [Archive].
 func (s *fileStore) Visit(ctx context.Context, v Visitor) error {
-	if err := visitFirst(ctx, s, v); err != nil {
-		return err
-	}
-	return s.each(ctx, func(db *database) (bool, error) { return false, db.visit(ctx, v) })
+	return visitWhole(ctx, s, v, func() error {
+		return s.each(ctx, func(db *database) (bool, error) { return false, db.visit(ctx, v) })
+	})
 }
 
 // Visit implements [Archive].
 func (s *tableStore) Visit(ctx context.Context, v Visitor) error {
-	if err := visitFirst(ctx, s, v); err != nil {
-		return err
-	}
-	return s.visit(ctx, v)
+	return visitWhole(ctx, s, v, func() error { return s.visit(ctx, v) })
 }
 
 func (s *fileStore) counters(ctx context.Context) (*database, error) {

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"database/sql"
 	"testing"
 	"time"
 )
@@ -31,7 +32,7 @@ func TestK5MarksThatComeMeanwhileStay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := db.markDirty(t.Context(), writer, map[int64]bool{g.At(0, planned).UnixMilli() / hourLen: true}); err != nil {
+	if err := db.markDirty(t.Context(), writer, map[int64]bool{g.At(0, planned).UnixMilli() / hourLen: true}, db.writer); err != nil {
 		t.Fatal(err)
 	}
 	if err := writer.Commit(); err != nil {
@@ -55,6 +56,33 @@ func TestK5MarksThatComeMeanwhileStay(t *testing.T) {
 	if n := dirty(); n != 0 {
 		t.Errorf("%d hours are dirty, want none", n)
 	}
+}
+
+// TestK5AMarkOfABadRollupTouchesNothingOfTheWriter: a count that finds a row that was changed marks its hour, while the
+// writer begins other chains. The race detector sees nothing in it.
+func TestK5AMarkOfABadRollupTouchesNothingOfTheWriter(t *testing.T) {
+	t.Parallel()
+	st, keys := openTestFiles(t)
+	g := Generation{Authentications: 1, Days: 1, Merchants: 1}
+	if _, err := st.Write(t.Context(), []Entry{g.entry(0, planned, keys, newRandom(g))}); err != nil {
+		t.Fatal(err)
+	}
+	db, err := st.(*fileStore).month(t.Context(), planned.Format(monthForm), false)
+	if err != nil || db == nil {
+		t.Fatal(db, err)
+	}
+	begun := make(chan struct{})
+	go func() {
+		defer close(begun)
+		db.mu.Lock()
+		defer db.mu.Unlock()
+		db.beginChains()
+	}()
+	bad := []span{{planned.UnixMilli(), planned.UnixMilli() + hourLen}}
+	if err := db.inTx(t.Context(), func(tx *sql.Tx) error { return db.markBad(t.Context(), tx, bad) }); err != nil {
+		t.Error(err)
+	}
+	<-begun
 }
 
 // TestK5DamagedTallies: any cut of a row is an error, and never a panic or another count.

@@ -63,7 +63,7 @@ func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Ent
 	if err := db.putRows(ctx, tx, insertRecords, rows, replaceRecords); err != nil {
 		return err
 	}
-	return db.markDirty(ctx, tx, hours)
+	return db.markDirty(ctx, tx, hours, db.writer)
 }
 
 // recordColumns are those of a row of journal_records.

@@ -100,13 +100,14 @@ func (db *database) readRollups(ctx context.Context, from querier, text string,
 	return all, bad, err
 }
 
-// markBad marks the first hour of each span, with which all rollups of the span are made anew.
+// markBad marks the first hour of each span, with which all rollups of the span are made anew. It may be called while
+// the writer writes, so the mark has a name of its own.
 func (db *database) markBad(ctx context.Context, tx *sql.Tx, bad []span) error {
 	hours := map[int64]bool{}
 	for _, s := range bad {
 		hours[s.begin/hourLen] = true
 	}
-	return db.markDirty(ctx, tx, hours)
+	return db.markDirty(ctx, tx, hours, "changed")
 }
 
 // roll makes rollups, the newest ones first, until all are made or the time is over.
@@ -330,11 +331,11 @@ func (db *database) addUp(ctx context.Context, tx *sql.Tx, start, days int64, te
 	return db.putRows(ctx, tx, `INSERT INTO journal_days (start, days, merchant, part, counts, mac) `, parts, "")
 }
 
-// markDirty notes that records of hours have changed.
-func (db *database) markDirty(ctx context.Context, tx *sql.Tx, hours map[int64]bool) error {
+// markDirty notes, under the name of who says so, that records of hours have changed.
+func (db *database) markDirty(ctx context.Context, tx *sql.Tx, hours map[int64]bool, by string) error {
 	for hour := range hours {
 		if _, err := tx.ExecContext(ctx, db.query(`INSERT INTO journal_dirty (hour, writer, n) VALUES (?, ?, 1)
-			ON CONFLICT (hour, writer) DO UPDATE SET n = journal_dirty.n + 1`), hour, db.writer); err != nil {
+			ON CONFLICT (hour, writer) DO UPDATE SET n = journal_dirty.n + 1`), hour, by); err != nil {
 			return err
 		}
 	}
