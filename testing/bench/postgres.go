@@ -92,7 +92,7 @@ func journalOnPostgres(ctx context.Context, b *bench) ([]row, error) {
 		defer server.Close()
 		urls[i] = server.URL()
 	}
-	return compareJournals(ctx, b, ", PostgreSQL", urls)
+	return compareJournals(ctx, b, comparedJournals{name: ", PostgreSQL", stores: urls, conns: 32})
 }
 
 // A meter reads what program and database have used so far.
