@@ -93,13 +93,15 @@ func (db *database) checkSome(ctx context.Context, now time.Time, limit time.Dur
 	return faults, nil
 }
 
-// daysOf returns when the days begin that have entries, from one day to another.
+// daysOf returns when the days begin that have entries here, from one day to another. Those of days that are archived are
+// in files.
 func (db *database) daysOf(ctx context.Context, first, last string) (begins []int64, err error) {
 	if last == "" {
 		last = lastDay
 	}
 	days, err := readRows(ctx, db, func(day *string) []any { return []any{day} },
-		db.query(`SELECT DISTINCT day FROM journal_chains WHERE day >= ? AND day <= ? ORDER BY day`), first, last)
+		db.query(`SELECT DISTINCT day FROM journal_chains WHERE day >= ? AND day <= ? AND closed <> ? ORDER BY day`),
+		first, last, chainArchived)
 	for _, day := range days {
 		if at, err := time.Parse(time.DateOnly, day); err == nil { // seals report other days
 			begins = append(begins, at.UnixMilli())

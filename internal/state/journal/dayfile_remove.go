@@ -151,9 +151,13 @@ func (db *database) clearDay(ctx context.Context, tx *sql.Tx, at time.Time) erro
 			return err
 		}
 	}
-	if _, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_places WHERE made >= ? AND made < ? AND gone = 0`),
-		begin, end); err != nil {
-		return err
+	for _, text := range []string{
+		`DELETE FROM journal_places WHERE made >= ? AND made < ? AND gone = 0`,
+		`DELETE FROM journal_hours WHERE start >= ? AND start < ?`,
+	} {
+		if _, err := tx.ExecContext(ctx, db.query(text), begin, end); err != nil {
+			return err
+		}
 	}
 	_, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_records WHERE `+recordsOfTime+`1 = 1`), begin, end,
 		-begin, -end)
