@@ -88,7 +88,8 @@ func verifyFolder(ctx context.Context, cmd *cmdline.Invocation, dir, keyFile, co
 		fmt.Fprintf(cmd.Stderr, "threeds: %s\n", fault)
 	}
 	if got.Old > 0 {
-		fmt.Fprintf(cmd.Stderr, "threeds: %s of days that the journal does not keep any more\n", terminal.Count(got.Old, "file"))
+		fmt.Fprintf(cmd.Stderr, "threeds: %s of days that the journal does not keep any more\n",
+			terminal.Count(got.Old, "file"))
 	}
 	if len(got.Faults) > 0 {
 		return fmt.Errorf("journal: %s not as written", terminal.Count(len(got.Faults), "file"))
@@ -118,7 +119,8 @@ func eraseFromFolder(ctx context.Context, cmd *cmdline.Invocation, st journal.St
 // printUnreached says which files of archived days an erasure in the database does not reach.
 func printUnreached(cmd *cmdline.Invocation, files []string) {
 	if len(files) > 0 {
-		fmt.Fprintf(cmd.Stderr, "threeds: not reached: %s of archived days, from %s to %s; --archive DIR erases from them, too\n",
+		fmt.Fprintf(cmd.Stderr,
+			"threeds: not reached: %s of archived days, from %s to %s; --archive DIR erases from them, too\n",
 			terminal.Count(len(files), "file"), files[0], files[len(files)-1])
 	}
 }

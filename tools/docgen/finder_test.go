@@ -21,8 +21,8 @@ func readPage(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestErrorFinderHasEveryError: each error code, each type of a problem, each rule, each limit and each time has a row in
-// the finder that explains it.
+// TestErrorFinderHasEveryError: each error code, each type of a problem, each rule, each limit and each time has a row
+// in the finder that explains it.
 func TestErrorFinderHasEveryError(t *testing.T) {
 	page := readPage(t, "error-finder.md")
 	var names []string

@@ -19,8 +19,8 @@ func (disabledKey) Authenticate(context.Context, string) (*account.Account, erro
 	return &account.Account{Merchant: &account.Merchant{Name: "Shop"}, IsDisabled: true}, nil
 }
 
-// TestG14DisabledMerchantGetsResultsAlone: whatever would begin something is refused, in the form of its protocol, before
-// its method or body is looked at. Results of what is under way are handed out.
+// TestG14DisabledMerchantGetsResultsAlone: whatever would begin something is refused, in the form of its protocol,
+// before its method or body is looked at. Results of what is under way are handed out.
 func TestG14DisabledMerchantGetsResultsAlone(t *testing.T) {
 	t.Parallel()
 	const id = "00000000-0000-4000-8000-000000000001"

@@ -36,8 +36,8 @@ func newLimited(m *account.Merchant, nodes int, takes time.Duration) (*Handler, 
 	}, counted
 }
 
-// TestG15RateOfAMerchantIsSharedByNodes: a node lets its part of the rate through, of all keys together, and says when to
-// come again. What asks for a result passes. A rate that changes counts within a second.
+// TestG15RateOfAMerchantIsSharedByNodes: a node lets its part of the rate through, of all keys together, and says when
+// to come again. What asks for a result passes. A rate that changes counts within a second.
 func TestG15RateOfAMerchantIsSharedByNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &account.Merchant{Name: "Shop", Rate: account.Rate{Count: 20, Per: time.Second}}
@@ -78,8 +78,8 @@ func TestG15RateOfAMerchantIsSharedByNodes(t *testing.T) {
 	})
 }
 
-// TestG15InFlightOfAMerchantIsSharedByNodes: a node has its part of the requests in work, rounded up. A request that ends
-// makes room for another, and one that asks for a result needs none.
+// TestG15InFlightOfAMerchantIsSharedByNodes: a node has its part of the requests in work, rounded up. A request that
+// ends makes room for another, and one that asks for a result needs none.
 func TestG15InFlightOfAMerchantIsSharedByNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, counted := newLimited(&account.Merchant{Name: "Shop", InFlight: 5}, 2, time.Minute)

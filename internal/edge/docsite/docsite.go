@@ -92,8 +92,8 @@ type page struct {
 // New returns the site of the pages that this program has.
 func New() (*Site, error) { return newSite(nil) }
 
-// NewInSandbox returns the site for a sandbox that serves it at [Path] of the address of its API. On the page with every
-// operation, readers can send requests to it. The page offers the API key to everybody; "" offers none.
+// NewInSandbox returns the site for a sandbox that serves it at [Path] of the address of its API. On the page with
+// every operation, readers can send requests to it. The page offers the API key to everybody; "" offers none.
 func NewInSandbox(key string) (*Site, error) { return newSite(&sandbox{key}) }
 
 func newSite(box *sandbox) (*Site, error) {

@@ -129,8 +129,8 @@ func TestEachPageHasOneHeadingAndLosesNoText(t *testing.T) {
 }
 
 // TestPagesLoadNothingFromOutside: a page loads files of the site alone, and the policy that it is served with, and has
-// in its head, allows no other ones. It has no script, style or handler of events in its text. A picture may use its own
-// style, and nothing else.
+// in its head, allows no other ones. It has no script, style or handler of events in its text. A picture may use its
+// own style, and nothing else.
 func TestPagesLoadNothingFromOutside(t *testing.T) {
 	const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'"
 	inline := regexp.MustCompile(`<script(?:>|\s[^>]*[^"]>)|<style|\sstyle="|\son[a-z]+="|javascript:`)

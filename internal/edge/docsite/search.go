@@ -81,7 +81,9 @@ func stem(word string) string {
 // wordsOf returns the words of a text. Groups of digits are one number, as on a card. The parts of a name such as
 // acctNumber follow it.
 func wordsOf(text string) []string {
-	whole := digitGroups.ReplaceAllStringFunc(text, func(number string) string { return strings.ReplaceAll(number, " ", "") })
+	whole := digitGroups.ReplaceAllStringFunc(text, func(number string) string {
+		return strings.ReplaceAll(number, " ", "")
+	})
 	withoutAccents := transform.Chain(norm.NFD, runes.Remove(runes.In(unicode.Mn)))
 	if plain, _, err := transform.String(withoutAccents, whole); err == nil {
 		whole = plain
@@ -187,7 +189,9 @@ func (s *Site) newRanking() (*ranking, error) {
 		titles[i] = wordsOf(c.title)
 		x.paths = append(x.paths, p.path)
 		x.titles.addTitle(i, titles[i], inTitle)
-		inPath := slices.DeleteFunc(wordsOf(strings.Replace(p.path, ".html", "", 1)), func(word string) bool { return word == "index" })
+		inPath := slices.DeleteFunc(wordsOf(strings.Replace(p.path, ".html", "", 1)), func(word string) bool {
+			return word == "index"
+		})
 		x.titles.add(i, inPath, inPageTitle)
 	}
 	for i, e := range entries {
@@ -288,7 +292,9 @@ func (x *ranking) search(text string) []int {
 		}
 		hits = append(hits, b)
 	}
-	slices.SortFunc(hits, func(a, b found) int { return cmp.Or(cmp.Compare(b.points, a.points), cmp.Compare(a.entry, b.entry)) })
+	slices.SortFunc(hits, func(a, b found) int {
+		return cmp.Or(cmp.Compare(b.points, a.points), cmp.Compare(a.entry, b.entry))
+	})
 	var entries []int
 	for _, h := range hits[:min(len(hits), mostHits)] {
 		entries = append(entries, h.entry)

@@ -65,7 +65,8 @@ func (s *Server) tools() []tool {
 			Description: "Says what each element of a message means; what /auth would make of a body; what an error code " +
 				"such as 305 means; or what an element and a value such as transStatusReason 12 mean. Messages are shown masked.",
 			Input: newSchema(map[string]property{
-				"text":   text("A message, a body for /auth, a line of a log, an error code, or an element with or without a value."),
+				"text": text(
+					"A message, a body for /auth, a line of a log, an error code, or an element with or without a value."),
 				"scheme": ofScheme,
 			}, "text"),
 			call: s.explain,
@@ -195,7 +196,8 @@ func (s *Server) lookUp(_ context.Context, args map[string]string) (string, erro
 // search returns the best passages for a question, as text.
 func (s *Server) search(question string) (string, error) {
 	if hasCard(question) {
-		return "", errors.New("question: it has what looks like a card number in it; the page test-cards.md has the test cards")
+		return "",
+			errors.New("question: it has what looks like a card number in it; the page test-cards.md has the test cards")
 	}
 	hits, err := s.Site.Search(question)
 	if err != nil {

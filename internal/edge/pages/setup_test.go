@@ -88,8 +88,8 @@ func TestK6MerchantsWithoutARestart(t *testing.T) {
 	s.checkTrail("merchant.change", "passkey:operator")
 }
 
-// TestK6AcquirersAndOriginsAreEdited: by scheme and line by line. What the form does not have stays, and what is wrong is
-// named with what was typed.
+// TestK6AcquirersAndOriginsAreEdited: by scheme and line by line. What the form does not have stays, and what is wrong
+// is named with what was typed.
 func TestK6AcquirersAndOriginsAreEdited(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -151,8 +151,8 @@ func TestConfigShowHasNoSecret(t *testing.T) {
 	}
 }
 
-// TestConfigDiffAgreesWithReload: for each changed configuration a reload does what the diff says: it refuses those that
-// need a restart, with the same keys, and takes up all others.
+// TestConfigDiffAgreesWithReload: for each changed configuration a reload does what the diff says: it refuses those
+// that need a restart, with the same keys, and takes up all others.
 func TestConfigDiffAgreesWithReload(t *testing.T) {
 	t.Parallel()
 	file, _ := fullConfig(t)

@@ -144,7 +144,8 @@ func (s *Server) keepObjects(ctx context.Context) {
 		if err := s.resealObjects(ctx); err != nil && ctx.Err() == nil {
 			wait = objectsAgain
 			s.cfg.Log.Warn(
-				"tokens of the admin API, users of the console, client certificates, disabled merchants and webhook endpoints not resealed", "err", err)
+				"tokens of the admin API, users of the console, client certificates, disabled merchants and webhook endpoints not resealed",
+				"err", err)
 		}
 		timer := time.NewTimer(wait)
 		select {

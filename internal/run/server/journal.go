@@ -482,7 +482,8 @@ func EraseFromJournal(ctx context.Context, j journal.Store, keys *journal.Keys, 
 	var ids []string
 	var cards [][]byte
 	if q.Card != "" {
-		if err := journal.Mend(ctx, j); err != nil { // a record that somebody deleted from searches has events and answers, too
+		// a record that somebody deleted from searches has events and answers, too
+		if err := journal.Mend(ctx, j); err != nil {
 			return done, err
 		}
 		cards = keys.CardHashes(q.Card)

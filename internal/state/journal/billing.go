@@ -130,8 +130,8 @@ func (b billing) addLive(ctx context.Context, db *database, tx *sql.Tx, from, to
 	return nil
 }
 
-// addDay adds the authentications of a day whose entries are wanted. There may be millions, so it remembers of each only
-// which counter it is in.
+// addDay adds the authentications of a day whose entries are wanted. There may be millions, so it remembers of each
+// only which counter it is in.
 func (b billing) addDay(ctx context.Context, db *database, tx *sql.Tx, day time.Time,
 	isWanted func(*frameItem) bool) error {
 	begin, end := spanOfDay(day)

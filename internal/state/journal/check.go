@@ -93,8 +93,8 @@ func (db *database) checkSome(ctx context.Context, now time.Time, limit time.Dur
 	return faults, nil
 }
 
-// daysOf returns when the days begin that have entries here, from one day to another. Those of days that are archived are
-// in files.
+// daysOf returns when the days begin that have entries here, from one day to another. Those of days that are
+// archived are in files.
 func (db *database) daysOf(ctx context.Context, first, last string) (begins []int64, err error) {
 	if last == "" {
 		last = lastDay
@@ -168,12 +168,14 @@ func (db *database) checkDay(ctx context.Context, begin int64, now time.Time, is
 	if len(m.places) > 0 {
 		db.changed.Add(uint64(len(m.places)))
 		faults = append(faults, &faultError{
-			fmt.Sprintf("%d places of entries of the day %s were deleted or changed: they were written again", len(m.places), day)})
+			fmt.Sprintf("%d places of entries of the day %s were deleted or changed: they were written again",
+				len(m.places), day)})
 	}
 	if m.lost > 0 {
 		db.changed.Add(uint64(m.lost))
 		faults = append(faults, &faultError{
-			fmt.Sprintf("%d rows for searches of the day %s were deleted: what their entries say was written again", m.lost, day)})
+			fmt.Sprintf("%d rows for searches of the day %s were deleted: what their entries say was written again",
+				m.lost, day)})
 	}
 	if m.unread != nil {
 		faults = append(faults, fmt.Errorf("the day %s cannot be looked at as a whole: %w", day, m.unread))

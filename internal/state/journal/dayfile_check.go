@@ -22,8 +22,8 @@ type dayFileCheck struct {
 	isOld bool   // isOld says that the file is one of before an erasure, and nothing else is wrong.
 }
 
-// checkDayFile checks a file of a folder. Versions are what seals say of it, the newest last; none means that nothing is
-// known. Known are the seals of the journal; nil means that they are not there.
+// checkDayFile checks a file of a folder. Versions are what seals say of it, the newest last; none means that nothing
+// is known. Known are the seals of the journal; nil means that they are not there.
 func checkDayFile(dir, name string, versions []DayFile, known *known, signers []ed25519.PublicKey,
 	do ...func(*exportLine)) (c dayFileCheck) {
 	var err error

@@ -22,7 +22,8 @@ import (
 
 // eachDay calls do with the files of each day from one to another, the newest day first, until do says that no more is
 // needed.
-func (f *Folder) eachDay(ctx context.Context, from, to string, do func(names []string) (isEnough bool, err error)) error {
+func (f *Folder) eachDay(ctx context.Context, from, to string,
+	do func(names []string) (isEnough bool, err error)) error {
 	names, err := listDayFiles(f.Dir)
 	if err != nil {
 		return err

@@ -33,8 +33,8 @@ func folderText(t *testing.T, dir string) string {
 }
 
 // TestJ6AnErasureReachesTheFilesOfAFolder: the entries of a card lose their content behind a tombstone, in a compressed
-// file as well. The files verify, the database too, and an older copy of a file is named. Neither an import nor a second
-// erasure finds anything of the card. Reports and billing stay.
+// file as well. The files verify, the database too, and an older copy of a file is named. Neither an import nor a
+// second erasure finds anything of the card. Reports and billing stay.
 func TestJ6AnErasureReachesTheFilesOfAFolder(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {

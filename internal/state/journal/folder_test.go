@@ -46,8 +46,9 @@ func compress(t *testing.T, dir, name string) {
 	}
 }
 
-// TestJ7AFolderNamesTheFileThatIsWrong: one that is missing, that was changed by one byte, that is of another journal,
-// of another day, or another export of the same day. A folder that is whole has no fault, also when files are compressed.
+// TestJ7AFolderNamesTheFileThatIsWrong: one that is missing, that was changed by one byte, that is of
+// another journal, of another day, or another export of the same day. A folder that is whole has no fault,
+// also when files are compressed.
 func TestJ7AFolderNamesTheFileThatIsWrong(t *testing.T) {
 	t.Parallel()
 	sqliteAlone(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {

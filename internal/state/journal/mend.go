@@ -32,8 +32,8 @@ func (m *mending) compare(ctx context.Context, now time.Time) error {
 	return m.db.inTx(ctx, func(tx *sql.Tx) error { return m.db.putHours(ctx, tx, m.begin, m.keys) })
 }
 
-// mend makes the records again that are missing, while nobody writes or erases. It writes journal_hours of a day that is
-// over.
+// mend makes the records again that are missing, while nobody writes or erases. It writes journal_hours
+// of a day that is over.
 func (m *mending) mend(ctx context.Context, now time.Time) error {
 	db := m.db
 	db.mu.Lock() // upsertRecords uses the buffers of the writer

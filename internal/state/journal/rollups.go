@@ -356,7 +356,8 @@ func (db *database) forgetRollups(ctx context.Context, tx *sql.Tx, condition str
 	}
 	// The counts of archived days stay: the records that they count are in files.
 	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM journal_rollups
-		WHERE start / %d IN (SELECT hour FROM journal_dirty WHERE writer = 'erase') AND start / %d NOT IN (%s)`, hourLen, dayLen,
+		WHERE start / %d IN (SELECT hour FROM journal_dirty WHERE writer = 'erase') AND start / %d NOT IN (%s)`,
+		hourLen, dayLen,
 		archived.numbers())); err != nil {
 		return err
 	}

@@ -93,9 +93,10 @@ func TestQuestionsFindTheirPage(t *testing.T) {
 	}
 }
 
-// TestNamesAndCodesFindWhereTheyAreExplained: each element of each message, each error code, each type of a problem, each
-// rule of two words or more, each term of the glossary, each test card that the pages print as a whole number, and each
-// limit and time of the configuration, finds in the first three hits a page that has a row or a heading of that name.
+// TestNamesAndCodesFindWhereTheyAreExplained: each element of each message, each error code, each type of a
+// problem, each rule of two words or more, each term of the glossary, each test card that the pages print as a
+// whole number, and each limit and time of the configuration, finds in the first three hits a page that has a row
+// or a heading of that name.
 func TestNamesAndCodesFindWhereTheyAreExplained(t *testing.T) {
 	base, _ := startSite(t)
 	var names []string
@@ -175,8 +176,8 @@ func TestPagesFitEveryScreen(t *testing.T) {
 	}
 }
 
-// TestPicturesOfFlowsAreReadOnAPhone: the pictures of a page are loaded, and on a phone their labels have 10 px at least
-// and nothing scrolls sideways. A picture that is opened alone has its style in both colours.
+// TestPicturesOfFlowsAreReadOnAPhone: the pictures of a page are loaded, and on a phone their labels have 10 px at
+// least and nothing scrolls sideways. A picture that is opened alone has its style in both colours.
 func TestPicturesOfFlowsAreReadOnAPhone(t *testing.T) {
 	base, _ := startSite(t)
 	tab := browsertest.NewBrowser(t)
@@ -288,8 +289,8 @@ func TestReadersTryOperationsInTheSandbox(t *testing.T) {
 	}
 }
 
-// TestAxeFindsNothingInTheOperations: axe finds nothing on the page of the operations in a sandbox, before a request and
-// with an answer.
+// TestAxeFindsNothingInTheOperations: axe finds nothing on the page of the operations in a sandbox, before a
+// request and with an answer.
 func TestAxeFindsNothingInTheOperations(t *testing.T) {
 	axe := browsertest.NewAxe(t)
 	base := startSandbox(t)

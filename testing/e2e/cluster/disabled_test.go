@@ -72,9 +72,10 @@ func (l *shopLoad) wantDisabled(n float64) {
 	}
 }
 
-// TestG14DisabledMerchantIsRefusedOnAllNodes: under load at two nodes, a merchant is disabled. As soon as both know,
-// every request that begins something is refused, also after a restart. What was under way gets its result, and other
-// merchants are served. Enabled again, all is as before. The counts of callers, nodes, directory server and journal agree.
+// TestG14DisabledMerchantIsRefusedOnAllNodes: under load at two nodes, a merchant is disabled. As soon as both
+// know, every request that begins something is refused, also after a restart. What was under way gets its
+// result, and other merchants are served. Enabled again, all is as before. The counts of callers, nodes,
+// directory server and journal agree.
 func TestG14DisabledMerchantIsRefusedOnAllNodes(t *testing.T) {
 	t.Parallel()
 	place := fmt.Sprintf("store: {url: %q}\nkeys: %s", pgtest.Get(t).Schema(t), filepath.Join(t.TempDir(), "keys.json"))

@@ -48,8 +48,8 @@ func (v *visitor) attention() (open, over string) {
 	return open, over
 }
 
-// awaitOver waits until something no longer needs attention, and the overview says that it is over. Before each look it does
-// something.
+// awaitOver waits until something no longer needs attention, and the overview says that it is over. Before each
+// look it does something.
 func (v *visitor) awaitOver(title string, before func()) {
 	v.T.Helper()
 	waittest.Until(v.T, "the end of "+title, func() bool {
@@ -59,8 +59,8 @@ func (v *visitor) awaitOver(title string, before func()) {
 	})
 }
 
-// TestNoticeOfADirectoryThatRefuses: when the directory of one scheme refuses every AReq, the overview says so, for that
-// scheme alone, with the code and a link to the requests. When it answers again the notice is over, and neither a
+// TestNoticeOfADirectoryThatRefuses: when the directory of one scheme refuses every AReq, the overview says so, for
+// that scheme alone, with the code and a link to the requests. When it answers again the notice is over, and neither a
 // restart nor another node loses it.
 func TestNoticeOfADirectoryThatRefuses(t *testing.T) {
 	t.Parallel()
@@ -106,8 +106,8 @@ func TestNoticeOfADirectoryThatRefuses(t *testing.T) {
 	(&visitor{again, jo.session}).awaitOver("visa: refused by the directory", func() {})
 }
 
-// TestNoticeOfAMerchantWhoseRequestsAreRefused: 40 of 40 requests of one merchant are refused. The overview names it, and
-// says it to its own people and not to those of another merchant.
+// TestNoticeOfAMerchantWhoseRequestsAreRefused: 40 of 40 requests of one merchant are refused. The overview names it,
+// and says it to its own people and not to those of another merchant.
 func TestNoticeOfAMerchantWhoseRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	ca := rig.NewAuthority(t)
@@ -164,8 +164,8 @@ func TestNoticeOfAConfigurationThatAStartWouldRefuse(t *testing.T) {
 	}
 }
 
-// TestTraceOfADatabaseThatWasAway: while the database is away nobody can look. Afterwards the overview says that the node
-// had no store, from when to when, and how many requests this server refused.
+// TestTraceOfADatabaseThatWasAway: while the database is away nobody can look. Afterwards the overview says that the
+// node had no store, from when to when, and how many requests this server refused.
 func TestTraceOfADatabaseThatWasAway(t *testing.T) {
 	t.Parallel()
 	database := pgtest.Start(t)
