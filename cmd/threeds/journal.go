@@ -61,8 +61,8 @@ var journalCommands = []cmdline.Command{
 	{
 		Name: "archive", Run: archiveJournal,
 		Takes: `[--before DATE] [--config FILE] DIR`,
-		Does: `write each day that is older than journal.keep_hot, or is before DATE, into a file of the folder DIR, an
-			export of that day, and remove it from the database; reports and billing still count it`,
+		Does: `write each day that is older than journal.keep_hot, or is before DATE, into a file of the folder DIR. The
+			file is an export of that day, which leaves the database; reports and billing still count it`,
 	},
 	{
 		Name: "erase", Run: eraseJournal,

@@ -307,7 +307,7 @@ func TestO1CommandAloneSealsEverything(t *testing.T) {
 	s.fill()
 	out, _ := s.must("key", "rotate")
 	want := "sealed under the new secret: 2 API keys, 1 merchant, 1 directory with client certificates, 1 token of the admin API, " +
-		"1 operator of the console, 1 webhook endpoint\n"
+		"1 operator of the console, 0 disabled merchants, 1 webhook endpoint\n"
 	if !strings.Contains(out, want) {
 		t.Errorf("said %s, want %s", out, want)
 	}

@@ -203,7 +203,7 @@ func (c *merchantCommand) addLimitFlags() {
 		c.changes = append(c.changes, func(m *account.Merchant) { m.Rate = rate })
 		return err
 	})
-	c.Func("in-flight", "how many such requests may be in work at once", func(value string) error {
+	c.Func("in-flight", "how many such requests may be in work together", func(value string) error {
 		n := 0
 		if value != "" {
 			var err error

@@ -326,7 +326,7 @@ type Merchant struct {
 	// How many requests of the merchant may begin or continue authentications in some time, on all nodes together; beyond
 	// it 429. Unset, no limit. See [limits of a merchant](operating/merchants.md#limits).
 	Rate Rate `yaml:"rate"`
-	// How many such requests may be in work at once, on all nodes together; beyond it 429. Unset, no limit.
+	// How many such requests all nodes together may have in work; beyond it 429. Unset, no limit.
 	InFlight int `yaml:"in_flight"`
 	// merchantName of its authentications, where a request has none.
 	MerchantName string `yaml:"merchant_name"`
