@@ -351,6 +351,9 @@ func (h *Handler) noticesOfFlow(ctx context.Context, counts []journal.FlowCount)
 		if merchant == "" || !isBroken {
 			continue
 		}
+		if e, err := h.Merchants().Get(ctx, merchant); err == nil && e.Disabled != nil {
+			continue // an operator wants them refused
+		}
 		notices = append(notices, Notice{
 			Key: merchantNotice + merchant, Level: LevelBad, Title: merchant + ": most requests are refused", Since: since,
 			Merchant: merchant, Do: "See them",

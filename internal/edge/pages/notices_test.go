@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -134,6 +135,11 @@ func TestK3DirectoryNoticeTakesEnoughRequests(t *testing.T) {
 			s.addRequests(19, at(2), otherShop, journal.Answered, asItIs)
 			s.addRequests(20, at(2), otherShop, journal.Refused, refusedByUs)
 		}, otherShop + ": most requests are refused"},
+		"refused since an operator disabled the merchant": {func(s *site, at func(int) time.Time) {
+			s.want(s.post("operator", "/merchants/Other%20Shop",
+				url.Values{"do": {"disable"}, "reason": {"stolen keys"}, "sure": {"1"}}), 303)
+			s.addRequests(20, at(2), otherShop, journal.Refused, refusedByUs)
+		}, ""},
 		"no card ranges": {func(s *site, at func(int) time.Time) {
 			s.addRequests(40, at(2), otherShop, journal.Refused, func(r *journal.Record) {
 				refusedByUs(r)
