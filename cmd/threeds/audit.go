@@ -31,6 +31,11 @@ var auditCommands = []cmdline.Command{
 		Does: `write the audit trail in the form of "threeds journal export", for "threeds journal verify"; exit
 			status 1 means that somebody has changed it in the store`,
 	},
+	{
+		Name: "follow", Run: auditFollow, Takes: `[--from N] [--once] [--config FILE]`,
+		Does: `write entries as they come, for a reader that has all up to entry N; exit status 1 means that somebody has
+			changed one in the store`,
+	},
 }
 
 // auditFlags adds the flags of a search in the audit trail.
@@ -103,6 +108,32 @@ func auditExport(ctx context.Context, cmd *cmdline.Invocation) error {
 		}
 		return err
 	})
+}
+
+// auditFollow prints entries of the audit trail as they come.
+func auditFollow(ctx context.Context, cmd *cmdline.Invocation) error {
+	from := cmd.Int("from", 0, "go on behind this entry")
+	isOnce := cmd.Bool("once", false, "end when all has been printed")
+	file := cmd.ConfigFlag()
+	if _, err := cmd.ReadArgs(0); err != nil {
+		return err
+	}
+	if *from < 0 {
+		return cmdline.Usagef("audit follow: --from: want the number of an entry, or 0 for all entries")
+	}
+	err := local.WithKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
+		if _, err := journal.LoadOrCreateKeys(c.Journal.Keys, c.JournalURL().Dir); err != nil {
+			return err // no entry could be checked
+		}
+		f := operator.Follower{
+			Service: local.NewTrail(c, st, ring), From: int64(*from), To: cmd.Stdout, Wait: followWait(*isOnce),
+		}
+		return f.Run(ctx)
+	})
+	if errors.Is(err, context.Canceled) {
+		return nil // The user has ended the command.
+	}
+	return err
 }
 
 // writeExport is [cmdline.WriteNewFile] for an export. One of a store that was changed is kept, for it shows the

@@ -96,8 +96,23 @@ func verifyJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	return err
 }
 
-// followEvery is how long followJournal waits before it looks for another seal.
+// followEvery is how long a command that follows waits before it looks for more.
 const followEvery = time.Second
+
+// followWait returns how such a command waits; nil means that it ends when all has been printed.
+func followWait(isOnce bool) func(context.Context) error {
+	if isOnce {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(followEvery):
+			return nil
+		}
+	}
+}
 
 // followJournal prints entries as they come.
 func followJournal(ctx context.Context, cmd *cmdline.Invocation) error {
@@ -111,17 +126,7 @@ func followJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 		return cmdline.Usagef("journal follow: --from: want the number of a seal, or 0 for all entries")
 	}
 	err := local.WithJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
-		f := journal.Follower{Store: st, Keys: keys, From: int64(*from), To: cmd.Stdout}
-		if !*isOnce {
-			f.Wait = func(ctx context.Context) error {
-				select {
-				case <-ctx.Done():
-					return ctx.Err()
-				case <-time.After(followEvery):
-					return nil
-				}
-			}
-		}
+		f := journal.Follower{Store: st, Keys: keys, From: int64(*from), To: cmd.Stdout, Wait: followWait(*isOnce)}
 		return f.Run(ctx)
 	})
 	if errors.Is(err, context.Canceled) {

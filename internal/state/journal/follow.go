@@ -164,6 +164,9 @@ func (f *Follower) put(l exportLine) error {
 	return err
 }
 
+// Line returns the line of an entry in an export, with its content if there is one.
+func (e *ExportedEntry) Line() ([]byte, error) { return encodeLine(e.line(false)) }
+
 // line returns the line of an entry, without its content if that is not to be shown.
 func (e *ExportedEntry) line(isHidden bool) exportLine {
 	l := exportLine{
