@@ -27,9 +27,9 @@ func (f *Follower) Run(ctx context.Context) error {
 	end := journal.ChainEnd{Chain: journal.AuditChain}
 	for {
 		var err error
-		if end, err = f.Service.eachChecked(ctx, end, func(e *journal.ExportedEntry) error {
-			if e.Seq <= f.From {
-				return nil
+		if end, err = f.Service.EachChecked(ctx, end, func(e *journal.ExportedEntry, fault error) error {
+			if fault != nil || e.Seq <= f.From {
+				return fault
 			}
 			return f.write(e)
 		}); err != nil {
@@ -56,10 +56,11 @@ func (f *Follower) write(e *journal.ExportedEntry) error {
 	return err
 }
 
-// eachChecked checks the entries behind an end, calls do with each that is as it was written, the oldest first, and
-// returns the new end. That the entry at the end is still there is checked, too.
-func (s *Service) eachChecked(
-	ctx context.Context, after journal.ChainEnd, do func(*journal.ExportedEntry) error,
+// EachChecked checks the entries behind an end, calls do with each, the oldest first, and returns the end that it has
+// come to. The fault of an entry that is not as it was written is a [*journal.ChainError]. The error is one, too, when
+// the entry at the given end is not there any more. An error of do is returned as it is.
+func (s *Service) EachChecked(
+	ctx context.Context, after journal.ChainEnd, do func(e *journal.ExportedEntry, fault error) error,
 ) (journal.ChainEnd, error) {
 	check, isThere := s.Keys.NewChainCheck(after), after.Seq == 0
 	err := s.eachEntry(ctx, max(after.Seq-1, 0), func(row store.AuditEntry) error {
@@ -71,10 +72,8 @@ func (s *Service) eachChecked(
 			isThere = true
 			return nil
 		}
-		if err := check.Next(&e); err != nil {
-			return err
-		}
-		return do(&e)
+		fault := check.Next(&e)
+		return do(&e, fault)
 	})
 	if err == nil && !isThere {
 		err = goneError(after.Seq)

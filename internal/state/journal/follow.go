@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 )
 
 // A Follower writes the entries of a journal as lines while servers add them. The lines are those of an export. It
@@ -139,6 +140,53 @@ func (f *Follower) writeUntil(ctx context.Context, end ChainEnd) error {
 	}
 	return nil
 }
+
+// ErrSealGone says that a seal that was read before is not there any more.
+var ErrSealGone = errors.New("journal: a seal that was read before is not there any more")
+
+// A SealNote is what [EachSeal] says of a seal.
+type SealNote struct {
+	Kind  string    // Kind is "unreadable" when the text cannot be read.
+	At    time.Time // At is when the seal was made; zero when the text cannot be read.
+	Fault string    // Fault says how the seal is not as it was written; "" means that it is.
+}
+
+// EachSeal checks the seals behind a head, of which only the number and the hash count, and calls do with each. Number 0
+// is the head before the first seal that is kept. The error is ErrSealGone when the seal of the head is not there. An
+// error of do is returned as it is.
+func EachSeal(ctx context.Context, st Store, keys *Keys, after Head, do func(*Seal, SealNote) error) error {
+	last, isThere := after, after.N == 0
+	err := st.ReadSeals(ctx, after.N, func(s Seal) error {
+		if !isThere {
+			if s.N != after.N || !bytes.Equal(s.Hash(), after.Hash) {
+				return ErrSealGone
+			}
+			isThere = true
+			return nil
+		}
+		note := SealNote{Kind: "unreadable", Fault: "the text cannot be read"}
+		if said, err := parseSeal(s.Text); err == nil {
+			note = SealNote{Kind: said.kind, At: said.at}
+			switch {
+			case !s.isSignedBy(keys.publicKeys()):
+				note.Fault = "is not signed by a key of this journal"
+			case said.n != s.N:
+				note.Fault = fmt.Sprintf("says that it is seal %d", said.n)
+			case last.N > 0 && (s.N != last.N+1 || !bytes.Equal(said.before, last.Hash)):
+				note.Fault = "does not fit the one before it"
+			}
+		}
+		last.N, last.Hash = s.N, s.Hash()
+		return do(&s, note)
+	})
+	if err == nil && !isThere {
+		err = ErrSealGone
+	}
+	return err
+}
+
+// Line returns the line of a seal in an export.
+func (s *Seal) Line() ([]byte, error) { return encodeLine(s.line("seal")) }
 
 // refreshGone notes what was erased and archived since the last call of writeFresh.
 func (f *Follower) refreshGone(ctx context.Context) error {
