@@ -326,13 +326,13 @@ func TestSIEMGetsEveryEntry(t *testing.T) {
 	t.Parallel()
 	s, r := newSite(t), newReceiver(t)
 	random := rand.New(rand.NewPCG(4, 4))
-	kills := 0
+	kills, where := 0, rand.New(rand.NewPCG(5, 5))
 	r.kill = func() int { // the receiver holds its lock
-		if random.IntN(3) == 0 || kills == 30 {
+		if where.IntN(3) == 0 || kills == 30 {
 			return -1
 		}
 		kills++
-		return random.IntN(4000)
+		return where.IntN(4000)
 	}
 	var stops []func()
 	for range 2 {
@@ -350,9 +350,11 @@ func TestSIEMGetsEveryEntry(t *testing.T) {
 		waittest.Until(t, "the entries", func() bool { return r.has("audit", end.Seq) })
 	}
 	waittest.Until(t, "the seals", func() bool { return r.has("journal", s.head.N) })
+	r.mu.Lock()
 	if s.head.N < 12 || kills < 10 {
 		t.Errorf("%d seals and %d kills: the test tries too little", s.head.N, kills)
 	}
+	r.mu.Unlock()
 	first := r.messages()[0]
 	if first.app != "threeds" || first.host != "node-1" || first.msgID != "key.create" || first.priority != 109 ||
 		first.fields["who"] != "token:ci" || !strings.Contains(first.line, `"type":"record","chain":"audit","seq":1,`) {
@@ -518,9 +520,17 @@ func TestSIEMCannotBeStoppedInTheStore(t *testing.T) {
 	t.Parallel()
 	s, r := newSite(t), newReceiver(t)
 	s.act(4, "c0ffee")
+	third, err := s.db.AuditEntries(t.Context(), store.AuditQuery{After: 2, Oldest: true, Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	position, err := json.Marshal(map[string]any{"audit": map[string]any{"number": 3, "link": operator.LinkOf(third[0].Link)}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	lease, err := s.db.Acquire(t.Context(), "siem", "attacker", time.Minute)
 	if err == nil {
-		err = s.db.PutState(t.Context(), "siem", []byte(`{"audit":{"number":3}}`), lease)
+		err = s.db.PutState(t.Context(), "siem", position, lease)
 	}
 	if err := errors.Join(err, s.db.Release(t.Context(), lease)); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"crypto/x509"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/openthreeds/threeds/api"
@@ -183,6 +184,10 @@ type Config struct {
 		DisableAfter time.Duration     `yaml:"disable_after"`
 		Operator     []WebhookOperator `yaml:"operator"`
 	} `yaml:"webhooks"`
+
+	// Where the audit trail and the seals of the journal are sent, by one of `syslog` and `webhook`. Unset, nowhere. See
+	// [SIEM](operating/siem.md).
+	SIEM *SIEM `yaml:"siem"`
 
 	// Delegate Authentication of the Agentic Commerce Protocol, for agents that pay in the place of
 	// shoppers. See [ACP](acp.md).
@@ -505,6 +510,25 @@ type WebhookOperator struct {
 	// Which events. Unset, all.
 	Types []api.EventType `yaml:"types"`
 }
+
+// SIEM is what collects the audit trail and the seals of the journal.
+type SIEM struct {
+	// A receiver of syslog over TLS (RFC 5424, RFC 5425), `tls://HOST:PORT`.
+	Syslog string `yaml:"syslog"`
+	// A receiver of signed requests, one for each entry.
+	Webhook string `yaml:"webhook"`
+	// The file of the secret that signs these requests: `whsec_` and base64 of 24 to 64 bytes. Required for `webhook`.
+	Secret SigningSecret `yaml:"secret" file:"secret"`
+	// The CA certificates that the certificate of the receiver must chain to. Required for `syslog`; for `webhook`, unset,
+	// those of the machine.
+	CA CAFile `yaml:"ca"`
+	// What says that a receiver of syslog has read a batch: its `close_notify` of TLS, as RFC 5425 says, or the `end` of
+	// the connection, for receivers that send no close_notify. With `end` entries can be lost when the receiver is killed.
+	Confirmation string `yaml:"confirmation"`
+}
+
+// Address returns the HOST:PORT of the receiver of syslog.
+func (s *SIEM) Address() string { return strings.TrimPrefix(s.Syslog, syslogScheme) }
 
 // A SigningSecret is the file of a secret that signs events.
 type SigningSecret struct {

@@ -53,6 +53,7 @@ func (l *loader) readFile(file *section) {
 	l.readTimeouts(file.section("timeouts"))
 	l.readJournal(file)
 	l.readWebhooks(file.section("webhooks"))
+	c.SIEM = optionalSection(file, "siem", readSIEM)
 	l.readACP(file.section("acp"))
 	c.ForwardProxy = optionalSection(file, "forward_proxy", readProxySection)
 	c.Tracing = optionalSection(file, "tracing", readTracing)

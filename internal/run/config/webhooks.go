@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/openthreeds/threeds/api"
@@ -62,14 +61,6 @@ func (l *loader) loadWebhookFiles(now time.Time) {
 	c := &l.config.Webhooks
 	l.loadCA(&c.Roots, "webhooks.roots", now)
 	for i := range c.Operator {
-		o, path := &c.Operator[i], fmt.Sprintf("webhooks.operator[%d].secret", i)
-		data, ok := l.openSecret(o.Secret.File, path, "secret")
-		if !ok {
-			continue
-		}
-		var err error
-		if o.Secret.Key, err = webhook.ParseSecret(strings.TrimSpace(string(data))); err != nil {
-			l.fault(path, "the file does not hold a secret: %v", err)
-		}
+		l.loadSigningSecret(&c.Operator[i].Secret, fmt.Sprintf("webhooks.operator[%d].secret", i))
 	}
 }

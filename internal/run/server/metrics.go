@@ -131,7 +131,8 @@ func countingHooks(m *obs.Metrics) directory.Hooks {
 func (s *Server) readyConditions() []console.Condition {
 	rt := s.activeRuntime()
 	all := append(storeConditions(s.db, &s.writes, rt.cards), keysCondition(s.apiKeys, s.follower),
-		s.journalKeysCondition(), s.trailCondition(), webhooksCondition(s.hooks), s.configCondition())
+		s.journalKeysCondition(), s.trailCondition(), webhooksCondition(s.hooks), s.configCondition(),
+		siemCondition(s.siem))
 	if s.journal != nil {
 		all = append(all, journalCondition(s.journal), evidenceCondition(s.journal))
 	}

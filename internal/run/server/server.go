@@ -39,6 +39,7 @@ import (
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
+	"github.com/openthreeds/threeds/internal/operate/siem"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/peers/certs"
 	"github.com/openthreeds/threeds/internal/peers/clientcert"
@@ -73,6 +74,7 @@ type Config struct {
 	Timeouts      txn.Timeouts
 	Idempotency   time.Duration // how long an Idempotency-Key stands for one request; 0 means 24 hours
 	Webhooks      WebhookSettings
+	SIEM          siem.Sender  // of the audit trail and the seals of the journal; nil means that they are sent nowhere
 	ACP           *ACPSettings // nil means that agents are not served
 	// nil means that there is no journal
 	Journal   *JournalSettings
@@ -165,6 +167,7 @@ type Server struct {
 	trailHead  atomic.Pointer[journal.ChainEnd]   // the last entry of the audit trail that was checked
 	trailFault atomic.Pointer[journal.ChainError] // the entry of the audit trail that is not as it was written
 	operators  *operator.Service
+	siem       *siem.Service
 	metrics    *obs.Metrics
 
 	journalKeysProblem string // what the file of trailKeys lacks; "" when they were read
@@ -260,6 +263,8 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.operators = &operator.Service{
 		Store: s.db, Sealer: sealer{&s.ring, &s.refusedRecords}, Now: s.timestamp, Keys: s.trailKeys,
 	}
+	s.siem = s.newSIEM()
+	registerSIEMMetrics(s.metrics, s.siem, s.timestamp)
 	s.registerHeadMetrics(s.metrics)
 	registerWebhookMetrics(s.metrics, s.hooks)
 	s.apiKeys = account.New(s.db, cfg.Ring, cfg.Merchants, cfg.Log)
@@ -394,7 +399,7 @@ func (s *Server) backgroundTasks() []func(context.Context) {
 	if s.follower != nil {
 		all = append(all, s.follower.Run)
 	}
-	all = append(all, s.sweep, s.eraseCards, s.keepObjects, s.signTrail, s.hooks.Run)
+	all = append(all, s.sweep, s.eraseCards, s.keepObjects, s.signTrail, s.hooks.Run, s.siem.Run)
 	if s.journal != nil {
 		all = append(all, s.journal.Run, s.journal.RunDuties)
 	}
