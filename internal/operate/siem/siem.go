@@ -37,7 +37,7 @@ type Message struct {
 	Number int64
 	Link   []byte // Link is the link of an entry, or the hash of a seal.
 	At     time.Time
-	Action string // Action is that of the entry, or such as journal.head.
+	Event  string // Event is the action of an entry, or such as journal.head.
 	Fields []Field
 	Line   []byte // Line is the JSON text that an export has, without a line feed.
 	Fault  string // Fault says how it is not as it was written; "" means that it is.
@@ -379,11 +379,11 @@ func (s *Service) readTrail(ctx context.Context, d *due) error {
 		func(row *journal.ExportedEntry, fault error) error {
 			m := Message{Chain: journal.AuditChain, Number: row.Seq, Link: row.Link}
 			var e operator.Entry
-			if err := json.Unmarshal(row.Content, &e); err != nil {
-				e = operator.Entry{Action: "unreadable"}
-				row.IsLeftOut = true
+			if err := json.Unmarshal(row.Content, &e); err == nil {
+				m.At, m.Event = e.At, e.Action
+			} else {
+				m.Event, row.IsLeftOut = "unreadable", true
 			}
-			m.At, m.Action = e.At, e.Action
 			m.Fields = []Field{{"who", e.Who}, {"role", string(e.Role)}, {"from", e.From}, {"object", e.Object}}
 			if fault != nil {
 				m.Fault = fault.Error()
@@ -411,7 +411,7 @@ func (s *Service) readSeals(ctx context.Context, d *due) error {
 			}
 			d.newest.Journal.Number = max(d.newest.Journal.Number, seal.N)
 			return d.add(Message{
-				Chain: JournalChain, Number: seal.N, Link: seal.Hash(), At: note.At, Action: "journal." + note.Kind,
+				Chain: JournalChain, Number: seal.N, Link: seal.Hash(), At: note.At, Event: "journal." + note.Kind,
 				Fields: []Field{{"keyId", seal.KeyID}}, Line: line, Fault: note.Fault,
 			})
 		})

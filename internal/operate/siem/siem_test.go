@@ -427,10 +427,10 @@ func TestSIEMValuesAreEscaped(t *testing.T) {
 // lost.
 func TestSIEMWaitsForAReceiver(t *testing.T) {
 	t.Parallel()
+	began := time.Now().Add(-time.Second) // seals have whole seconds
 	s, r := newSite(t), newReceiver(t)
 	address := r.listener.Addr().String()
 	_ = r.listener.Close()
-	began := time.Now().Add(-time.Second)
 	s.act(7, "c0ffee")
 	node := s.node(r.sender())
 	start(t, node)
@@ -486,7 +486,7 @@ func TestSIEMNeedsAnAnswerOfTLS(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t)
 	r.isRude = true
-	message := siem.Message{Chain: "audit", Number: 1, Line: []byte("{}"), Action: "key.create"}
+	message := siem.Message{Chain: "audit", Number: 1, Line: []byte("{}"), Event: "key.create"}
 	sender := r.sender()
 	if n, err := sender.Send(t.Context(), []siem.Message{message}); n != 0 || err == nil || !strings.Contains(err.Error(), "siem.confirmation") {
 		t.Errorf("%d messages, %v", n, err)

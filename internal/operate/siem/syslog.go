@@ -138,10 +138,10 @@ func (m *Message) syslog(host string) []byte {
 		at = m.At.UTC().Format("2006-01-02T15:04:05.000Z")
 	}
 	text := fmt.Appendf(nil, "<%d>1 %s %s %s - %s [%s", priority, at, printable(host, maxHostname), application,
-		printable(m.Action, maxMessage), structureID)
+		printable(m.Event, maxMessage), structureID)
 	for _, f := range append([]Field{
 		{"chain", m.Chain}, {"number", strconv.FormatInt(m.Number, 10)}, {link, hex.EncodeToString(m.Link)},
-		{"fault", m.Fault}, {"action", m.Action},
+		{"fault", m.Fault}, {"action", m.Event},
 	}, m.Fields...) {
 		if f.Value != "" {
 			text = fmt.Appendf(text, " %s=\"%s\"", f.Name, escapeValue(f.Value))

@@ -31,7 +31,7 @@ func (w *Webhook) Send(ctx context.Context, all []Message) (int, error) {
 		// The link tells apart entries of one number in two stores.
 		id := fmt.Sprintf("%s_%d_%s", m.Chain, m.Number, hex.EncodeToString(m.Link[:min(8, len(m.Link))]))
 		body, err := json.Marshal(request{api.Event[json.RawMessage]{
-			ID: id, Type: api.EventType(m.Action), Timestamp: m.At.UTC().Truncate(time.Second), Data: m.Line,
+			ID: id, Type: api.EventType(m.Event), Timestamp: m.At.UTC().Truncate(time.Second), Data: m.Line,
 		}, m.Fault})
 		if err == nil {
 			_, err = w.Sender.Send(ctx,
