@@ -130,8 +130,8 @@ func findDayFile(dir, name string) (path string, err error) {
 	return path, err
 }
 
-// listDayFiles returns the names of the files of days in a folder without the ends of compressed
-// ones, the oldest first.
+// listDayFiles returns the names of the files of days in a folder, the oldest first. They are without the ends of
+// compressed ones.
 func listDayFiles(dir string) (names []string, err error) {
 	all, err := os.ReadDir(dir)
 	if err != nil {
