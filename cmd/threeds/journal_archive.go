@@ -58,7 +58,7 @@ func archiveJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 		}
 		fmt.Fprintf(cmd.Stdout, "archived: %s, %d entries\n", terminal.Count(days, "day"), entries)
 		if faults > 0 {
-			return errors.New("journal: days that were changed in the store were not archived")
+			return errors.New("journal: days were not archived that somebody has to look at: the lines above say why")
 		}
 		return nil
 	})

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -136,6 +137,9 @@ func (a *Archiver) archive(ctx context.Context, day string, chains []ChainEnd) (
 		return DayReport{}, err
 	}
 	name := dayFileName(day, len(a.known.filesOfDay(day))+1)
+	if err := a.checkFree(name, chains); err != nil {
+		return DayReport{}, err
+	}
 	temp, err := os.CreateTemp(a.Dir, "."+name+".*") // mode 0600
 	if err != nil {
 		return DayReport{}, err
@@ -155,6 +159,31 @@ func (a *Archiver) archive(ctx context.Context, day string, chains []ChainEnd) (
 		return DayReport{}, err
 	}
 	return DayReport{Day: day, File: file, Size: size}, removeTemps(a.Dir, name)
+}
+
+// checkFree returns an [*errStays] if a file of a name would be lost. One that a killed run has left may be replaced: it
+// has nothing but entries of these chains, which are still in the database.
+func (a *Archiver) checkFree(name string, chains []ChainEnd) error {
+	if _, err := findDayFile(a.Dir, name); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	here, isLeft := map[string]int64{}, true
+	for _, c := range chains {
+		here[c.Chain] = c.Seq
+	}
+	c := checkDayFile(a.Dir, name, nil, nil, a.Keys.publicKeys(), func(l *exportLine) {
+		if l.Type == "record" || l.Type == "link" {
+			isLeft = isLeft && l.Seq <= here[l.Chain]
+		}
+	})
+	switch {
+	case c.what != "":
+		return &errStays{c.path + " is there already, and " + c.what + ": use another folder, or move it away", true}
+	case !isLeft:
+		return &errStays{c.path + " is there already, and has entries that this journal does not have: " +
+			"use another folder, or move it away", true}
+	}
+	return nil
 }
 
 // moveDay gives the file of a day its name, and removes the day from the database.
