@@ -106,6 +106,29 @@ func (db *database) checkChains(ctx context.Context, tx *sql.Tx, day string, cha
 	return nil
 }
 
+// checkErased returns an error if entries of a day were erased after a seal: its file may still have them.
+func (db *database) checkErased(ctx context.Context, tx *sql.Tx, after int64, day string) error {
+	var from querier = tx
+	if db.sealsPart != nil {
+		seals, err := db.sealsPart(ctx, true)
+		if err != nil {
+			return err
+		}
+		from = seals
+	}
+	texts, err := readRows(ctx, from, func(text *string) []any { return []any{text} },
+		db.query(`SELECT text FROM journal_seals WHERE n > ?`), after)
+	if err != nil {
+		return err
+	}
+	for _, text := range texts {
+		if said, err := parseSeal(text); err != nil || said.hasErased(day, day) {
+			return &errStays{why: "entries were erased while its file was written: run the command again"}
+		}
+	}
+	return nil
+}
+
 // countForGood adds what is billed of a day to the counters, and counts its hours for reports.
 func (db *database) countForGood(ctx context.Context, tx *sql.Tx, day string, at time.Time) error {
 	archived, err := db.archivedDays(ctx, tx)

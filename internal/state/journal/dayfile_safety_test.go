@@ -1,6 +1,8 @@
 package journal_test
 
 import (
+	"bytes"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -39,6 +41,55 @@ func TestJ7NoFileOfAnotherJournalIsReplaced(t *testing.T) {
 		checkWhole(t, second, other, archiveNow, 46, 0)
 		if got, faults := faultsOf(t, st, keys, dir); faults != "" || got.Files != 3 {
 			t.Errorf("the folder of the first journal: %+v %s", got, faults)
+		}
+	})
+}
+
+// An actingWriter acts when the last line of an export was written.
+type actingWriter struct {
+	to  io.Writer
+	act func()
+}
+
+func (w *actingWriter) Write(p []byte) (int, error) {
+	n, err := w.to.Write(p)
+	if bytes.Contains(p, []byte(`"type":"end"`)) {
+		w.act()
+	}
+	return n, err
+}
+
+// TestJ6WhatIsErasedWhileItsFileIsWrittenIsNotInTheFile: the day stays in the database until a file was written without
+// what was erased.
+func TestJ6WhatIsErasedWhileItsFileIsWrittenIsNotInTheFile(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		fillForArchive(t, st, keys)
+		dir, card, isErased := t.TempDir(), "4000000000000010", false
+		erase := func() {
+			if !isErased {
+				isErased = true
+				if _, n, err := st.Erase(t.Context(), journal.Query{Card: card}); err != nil || n == 0 {
+					t.Errorf("%d entries were erased, %v", n, err)
+				}
+			}
+		}
+		a, reports := newArchiver(st, keys, dir)
+		journal.FailSteps(a, func(to io.Writer) io.Writer { return &actingWriter{to, erase} }, nil, nil)
+		if err := a.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if first := (*reports)[0]; !strings.Contains(first.Why, "erased while its file was written") || first.IsFault {
+			t.Errorf("%+v, want that the day stays for now", first)
+		}
+		if n := len(archive(t, st, keys, dir)); n != 1 {
+			t.Errorf("%d days were archived by the second run, want 1", n)
+		}
+		if got, faults := faultsOf(t, st, keys, dir); faults != "" || got.Files != 3 {
+			t.Errorf("%+v %s", got, faults)
+		}
+		if text := folderText(t, dir); strings.Contains(text, hexOf(keys.CardHash(card))) {
+			t.Error("a file has the card that was erased")
 		}
 	})
 }

@@ -194,6 +194,9 @@ func (a *Archiver) moveDay(ctx context.Context, db *database, day string, chains
 		for _, c := range chains {
 			s.archived = append(s.archived, c.Chain)
 		}
+		if err := db.checkErased(ctx, tx, a.known.n, day); err != nil {
+			return err
+		}
 		// Nobody else archives this day now, for the transaction has its lock.
 		if err := a.rename(temp, filepath.Join(a.Dir, file.Name)); err != nil {
 			return err
@@ -326,7 +329,12 @@ func (a *Archiver) finish(ctx context.Context, db *database, day string, chains 
 		}
 		report.File, report.Size = a.known.files[name][len(a.known.files[name])-1], c.size
 	}
-	err := db.removeDay(ctx, day, chains, func(*sql.Tx) error { return a.commit() })
+	err := db.removeDay(ctx, day, chains, func(tx *sql.Tx) error {
+		if err := db.checkErased(ctx, tx, a.known.n, day); err != nil {
+			return err
+		}
+		return a.commit()
+	})
 	if err != nil {
 		return report, err
 	}
