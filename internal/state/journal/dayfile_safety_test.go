@@ -93,3 +93,14 @@ func TestJ6WhatIsErasedWhileItsFileIsWrittenIsNotInTheFile(t *testing.T) {
 		}
 	})
 }
+
+// TestJ7ASealIsOnTheDiskBeforeItsDayGoes: the seals of a journal in files are in a file of their own. If the power failed
+// after the day was removed, and the seal were not on the disk, the journal would lack chains that no seal says are archived.
+func TestJ7ASealIsOnTheDiskBeforeItsDayGoes(t *testing.T) {
+	t.Parallel()
+	sqliteAlone(t, func(t *testing.T, st journal.Store, _ *journal.Keys) {
+		if level := journal.SealsSync(t, st); level < 2 {
+			t.Errorf("PRAGMA synchronous is %d, want 2: each seal is on the disk when it was made", level)
+		}
+	})
+}

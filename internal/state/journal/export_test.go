@@ -120,5 +120,18 @@ func FailSteps(a *Archiver, write func(io.Writer) io.Writer, rename func(from, t
 	a.steps = diskSteps{write, rename, commit}
 }
 
+// SealsSync returns how carefully a journal in files writes its seals to the disk, as PRAGMA synchronous says it.
+func SealsSync(t *testing.T, st Store) (level int) {
+	t.Helper()
+	db, err := st.(*fileStore).sealsPart(t.Context(), true)
+	if err == nil {
+		err = db.QueryRowContext(t.Context(), `PRAGMA synchronous`).Scan(&level)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return level
+}
+
 // FailRename has a Folder call another function to rename a file; nil is that of the system.
 func FailRename(f *Folder, rename func(from, to string) error) { f.rename = rename }

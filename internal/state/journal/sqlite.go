@@ -83,8 +83,12 @@ func (s *fileStore) month(ctx context.Context, month string, create bool) (*data
 			return nil, err
 		}
 	}
+	synchronous := "synchronous(NORMAL)"
+	if month == sealsFile { // what a seal says is done next, and a power failure must not take the seal alone
+		synchronous = "synchronous(FULL)"
+	}
 	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
-		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "secure_delete(ON)",
+		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", synchronous, "secure_delete(ON)",
 			"temp_store(MEMORY)", fmt.Sprintf("cache_size(-%d)", cacheKiB), "wal_autocheckpoint(4000)"},
 		"_txlock": {"immediate"},
 		"mode":    {"rw"}, // a connection makes no new file in the place of one that is being deleted
