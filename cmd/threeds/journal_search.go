@@ -77,7 +77,9 @@ func searchJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 		}
 		search := st.Search
 		if *dir != "" {
-			search = (&journal.Folder{Dir: *dir, Keys: keys}).Search
+			search = func(ctx context.Context, q journal.Query) (journal.Page, error) {
+				return (&journal.Folder{Dir: *dir, Keys: keys}).Search(ctx, st, q)
+			}
 		}
 		page, err := search(ctx, q)
 		if err != nil {
@@ -123,7 +125,9 @@ func showJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	return local.WithJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
 		show := st.Show
 		if *dir != "" {
-			show = (&journal.Folder{Dir: *dir, Keys: keys}).Show
+			show = func(ctx context.Context, id string) (journal.Detail, error) {
+				return (&journal.Folder{Dir: *dir, Keys: keys}).Show(ctx, st, id)
+			}
 		}
 		d, err := show(ctx, rest[0])
 		if errors.Is(err, journal.ErrNotFound) {

@@ -1,12 +1,14 @@
 package journal
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -37,6 +39,12 @@ func dayFileName(day string, n int) string {
 	return fmt.Sprintf("%s-%d.jsonl", day, n)
 }
 
+// compareDayFiles orders the names of files of days, the oldest first.
+func compareDayFiles(a, b string) int {
+	day := func(name string) string { return (&DayFile{Name: name}).Day() }
+	return cmp.Or(strings.Compare(day(a), day(b)), cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+}
+
 // dayFileForm is the form of such a name. A file may be compressed after it was written.
 var dayFileForm = regexp.MustCompile(`^([0-9]{4}-[0-9]{2}-[0-9]{2}(-[0-9]+)?\.jsonl)(\.gz)?$`)
 
@@ -53,7 +61,7 @@ func (k *known) filesOfDay(day string) (names []string) {
 
 // newestFiles returns the files of the days that are kept, each as it was written last, the oldest day first.
 func (k *known) newestFiles() (all []DayFile) {
-	for _, name := range sortedKeys(k.files) {
+	for _, name := range slices.SortedFunc(maps.Keys(k.files), compareDayFiles) {
 		f := k.files[name][len(k.files[name])-1]
 		if f.Day() >= k.since {
 			all = append(all, f)
@@ -142,6 +150,6 @@ func listDayFiles(dir string) (names []string, err error) {
 			names = append(names, m[1])
 		}
 	}
-	slices.Sort(names)
+	slices.SortFunc(names, compareDayFiles)
 	return slices.Compact(names), nil
 }

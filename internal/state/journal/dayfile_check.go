@@ -16,10 +16,11 @@ import (
 // A dayFileCheck says what a file of a day is.
 type dayFileCheck struct {
 	Verified
-	path  string
-	size  int64  // size is the length of the export, which may be compressed in the file.
-	what  string // what is wrong with the file; "" if nothing is.
-	isOld bool   // isOld says that the file is one of before an erasure, and nothing else is wrong.
+	path   string
+	digest []byte // digest is that of the export.
+	size   int64  // size is the length of the export, which may be compressed in the file.
+	what   string // what is wrong with the file; "" if nothing is.
+	isOld  bool   // isOld says that the file is one of before an erasure, and nothing else is wrong.
 }
 
 // checkDayFile checks a file of a folder. Versions are what seals say of it, the newest last; none means that nothing
@@ -52,9 +53,8 @@ func checkDayFile(dir, name string, versions []DayFile, known *known, signers []
 		}
 		return ""
 	})
-	c.size = sum.n
-	digest := sum.hash.Sum(nil)
-	is := func(f DayFile) bool { return bytes.Equal(f.Digest, digest) }
+	c.size, c.digest = sum.n, sum.hash.Sum(nil)
+	is := func(f DayFile) bool { return bytes.Equal(f.Digest, c.digest) }
 	wrong, isWrong := errors.AsType[*LineError](err)
 	switch {
 	case isWrong && wrong.What == otherKey:
@@ -102,7 +102,7 @@ func (f *Folder) Verify(ctx context.Context, st Store) (v FolderVerified, err er
 	for _, file := range k.newestFiles() {
 		names = append(names, file.Name)
 	}
-	slices.Sort(names)
+	slices.SortFunc(names, compareDayFiles)
 	for _, name := range slices.Compact(names) {
 		file := DayFile{Name: name}
 		if file.Day() < k.since {

@@ -81,6 +81,7 @@ func (e *folderEraser) eraseDay(ctx context.Context, names []string, done *Erase
 	ids := map[[16]byte]bool{}
 	type goodFile struct {
 		name, path string
+		digest     []byte
 		isOld      bool
 	}
 	var good []goodFile
@@ -94,10 +95,10 @@ func (e *folderEraser) eraseDay(ctx context.Context, names []string, done *Erase
 			done.Faults = append(done.Faults, c.path+": "+c.what)
 			continue
 		}
-		good = append(good, goodFile{name, c.path, c.isOld})
+		good = append(good, goodFile{name, c.path, c.digest, c.isOld})
 	}
 	for _, f := range good {
-		n, err := e.signErasure(ctx, f.name, ids)
+		n, err := e.signErasure(ctx, f.name, f.digest, ids)
 		if err != nil {
 			return err
 		}
@@ -110,7 +111,7 @@ func (e *folderEraser) eraseDay(ctx context.Context, names []string, done *Erase
 		if err := e.refresh(ctx); err != nil {
 			return err
 		}
-		if err := e.rewrite(ctx, f.path, f.name); err != nil {
+		if err := e.rewrite(ctx, f.path, f.name, f.digest); err != nil {
 			return err
 		}
 		done.Entries, done.Files = done.Entries+n, done.Files+1
@@ -131,13 +132,14 @@ func idKey(id string) [16]byte {
 
 // signErasure makes the tombstones of the entries of ids in a file, and notes their ids as erased, so that no import
 // brings them back. It returns how many there are.
-func (e *folderEraser) signErasure(ctx context.Context, name string, ids map[[16]byte]bool) (n int, err error) {
+func (e *folderEraser) signErasure(ctx context.Context, name string, digest []byte,
+	ids map[[16]byte]bool) (n int, err error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
 	var places []chainPlace
 	var rows [][]any
-	if err := e.eachLine(name, func(l *exportLine) error {
+	if err := e.eachLine(name, digest, func(l *exportLine) error {
 		entry, ok := entryOfLine(l)
 		if !ok || !ids[idKey(entry.Record.ID)] || e.known.isErased(l.Chain, l.Seq) {
 			return nil
@@ -177,7 +179,7 @@ func (e *folderEraser) signErasure(ctx context.Context, name string, ids map[[16
 }
 
 // rewrite writes a file again without the content of the entries that tombstones name.
-func (e *folderEraser) rewrite(ctx context.Context, path, name string) error {
+func (e *folderEraser) rewrite(ctx context.Context, path, name string, digest []byte) error {
 	temp, err := os.CreateTemp(e.Dir, "."+name+".*") // mode 0600
 	if err != nil {
 		return err
@@ -190,7 +192,7 @@ func (e *folderEraser) rewrite(ctx context.Context, path, name string) error {
 		packed := gzip.NewWriter(temp)
 		out, closeOut = packed, packed.Close
 	}
-	err = errors.Join(e.copyErased(ctx, name, io.MultiWriter(out, &sum)), closeOut(), keyfile.InheritOwner(temp))
+	err = errors.Join(e.copyErased(ctx, name, digest, io.MultiWriter(out, &sum)), closeOut(), keyfile.InheritOwner(temp))
 	if err == nil {
 		err = temp.Sync()
 	}
@@ -240,11 +242,11 @@ func (e *folderEraser) verifyRewritten(path string, file *DayFile) error {
 
 // copyErased writes the export of a file again: the seals as they are, with the tombstones that it lacks behind them,
 // and each entry without its content if it was erased.
-func (e *folderEraser) copyErased(ctx context.Context, name string, to io.Writer) error {
+func (e *folderEraser) copyErased(ctx context.Context, name string, digest []byte, to io.Writer) error {
 	day := (&DayFile{Name: name}).Day()
 	w := &exportWriter{to: bufio.NewWriter(to), keys: e.Keys, sum: sha256.New(), query: Query{At: time.Now()}}
 	has, isBehind := map[int64]bool{}, false
-	if err := e.eachLine(name, func(l *exportLine) error {
+	if err := e.eachLine(name, digest, func(l *exportLine) error {
 		switch l.Type {
 		case "header":
 			l.KeyID = keyID(e.Keys.PublicKey())

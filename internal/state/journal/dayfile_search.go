@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -20,11 +21,35 @@ import (
 // authentication is the newest: about 50 bytes for each. The second time compares those with the query. So the memory
 // that it needs is that of the largest day.
 
+// A folderReader reads the files that the seals of a journal name. One that is missing, or is another one, is an error:
+// without it what is found may not be all, or not the newest.
+type folderReader struct {
+	*Folder
+	known   known
+	digests map[string][]byte // of the files that were verified
+}
+
+func (f *Folder) reader(ctx context.Context, st Store) (*folderReader, error) {
+	r := &folderReader{Folder: f, known: newKnown(), digests: map[string][]byte{}}
+	return r, readAllSeals(ctx, st, f.Keys, &r.known, func(*Seal, *statement) error { return nil })
+}
+
+// names returns the names of the files of archived days, and of those of days that the journal does not keep any more,
+// the oldest first. A file that no seal names is of a day that is still in the database.
+func (f *folderReader) names() ([]string, error) {
+	names, err := listDayFiles(f.Dir)
+	names = slices.DeleteFunc(names, func(name string) bool { return (&DayFile{Name: name}).Day() >= f.known.since })
+	for _, file := range f.known.newestFiles() {
+		names = append(names, file.Name)
+	}
+	return names, err
+}
+
 // eachDay calls do with the files of each day from one to another, the newest day first, until do says that no more is
 // needed.
-func (f *Folder) eachDay(ctx context.Context, from, to string,
+func (f *folderReader) eachDay(ctx context.Context, from, to string,
 	do func(names []string) (isEnough bool, err error)) error {
-	names, err := listDayFiles(f.Dir)
+	names, err := f.names()
 	if err != nil {
 		return err
 	}
@@ -46,11 +71,12 @@ func (f *Folder) eachDay(ctx context.Context, from, to string,
 }
 
 // verified calls do with each line of a file, and returns an error unless all of the file is as it was written.
-func (f *Folder) verified(name string, do func(*exportLine)) error {
-	c := checkDayFile(f.Dir, name, nil, nil, f.Keys.publicKeys(), do)
+func (f *folderReader) verified(name string, do func(*exportLine)) error {
+	c := checkDayFile(f.Dir, name, f.known.files[name], &f.known, f.Keys.publicKeys(), do)
 	if c.what != "" {
 		return fmt.Errorf("journal: %s: %s", c.path, c.what)
 	}
+	f.digests[name] = c.digest
 	return nil
 }
 
@@ -65,8 +91,13 @@ func daysOf(id string) (all [][2]string) {
 	return append(all, allDays)
 }
 
-// Search returns a page of the records in the files of the folder, as Search of a [Store] does.
-func (f *Folder) Search(ctx context.Context, q Query) (Page, error) {
+// Search returns a page of the records in the files of the folder, as Search of a [Store] does. It returns an error if
+// one of the files that the seals of the journal name is missing, or was changed.
+func (f *Folder) Search(ctx context.Context, st Store, q Query) (Page, error) {
+	in, err := f.reader(ctx, st)
+	if err != nil {
+		return Page{}, err
+	}
 	from, to := q.spanOfDays()
 	to = cmp.Or(to, lastDay)
 	if made, _, ok := parseCursor(q.Cursor); ok {
@@ -76,8 +107,8 @@ func (f *Folder) Search(ctx context.Context, q Query) (Page, error) {
 	m := matcher{query: q, cards: f.Keys.CardHashes(q.Card)}
 	var all []Record
 	for _, days := range daysOf(q.ID) {
-		err := f.eachDay(ctx, max(from, days[0]), min(to, days[1]), func(names []string) (bool, error) {
-			some, err := f.searchDay(names, &m, limit+1-len(all))
+		err := in.eachDay(ctx, max(from, days[0]), min(to, days[1]), func(names []string) (bool, error) {
+			some, err := in.searchDay(names, &m, limit+1-len(all))
 			all = append(all, some...)
 			return len(all) > limit, err
 		})
@@ -90,15 +121,22 @@ func (f *Folder) Search(ctx context.Context, q Query) (Page, error) {
 
 // A newestLine says which line of the files of a day has the newest entry of an authentication.
 type newestLine struct {
-	line uint32
-	rank int8
+	line       uint32
+	file       uint16
+	rank, kind int8
+}
+
+// isBehind reports whether a line behind another one of the same authentication is newer. A later file of the day may
+// have an entry once more, which was made again from what the store had: the first one counts.
+func (n newestLine) isBehind(was newestLine) bool {
+	return n.rank > was.rank || n.rank == was.rank && (n.kind != was.kind || n.file == was.file)
 }
 
 // searchDay returns the records of a day that fit, at most limit, the newest first.
-func (f *Folder) searchDay(names []string, m *matcher, limit int) ([]Record, error) {
+func (f *folderReader) searchDay(names []string, m *matcher, limit int) ([]Record, error) {
 	seed, newest := maphash.MakeSeed(), map[uint64]newestLine{}
 	n := uint32(0)
-	for _, name := range names {
+	for file, name := range names {
 		if err := f.verified(name, func(l *exportLine) {
 			n++
 			if l.Type != "record" {
@@ -113,9 +151,10 @@ func (f *Folder) searchDay(names []string, m *matcher, limit int) ([]Record, err
 			if json.Unmarshal(l.Record, &e) != nil {
 				return // an entry that this release does not know
 			}
-			key, rank := maphash.String(seed, e.Record.ID), int8(rankOf(e.Kind))
-			if was, ok := newest[key]; rank >= 0 && (!ok || rank >= was.rank) {
-				newest[key] = newestLine{n, rank}
+			key := maphash.String(seed, e.Record.ID)
+			is := newestLine{n, uint16(file), int8(rankOf(e.Kind)), int8(orderOf(e.Kind))}
+			if was, ok := newest[key]; is.rank >= 0 && (!ok || is.isBehind(was)) {
+				newest[key] = is
 			}
 		}); err != nil {
 			return nil, err
@@ -124,7 +163,7 @@ func (f *Folder) searchDay(names []string, m *matcher, limit int) ([]Record, err
 	var found []Record
 	n = 0
 	for _, name := range names {
-		if err := f.eachLine(name, func(l *exportLine) error {
+		if err := f.eachLine(name, f.digests[name], func(l *exportLine) error {
 			n++
 			if l.Type != "record" {
 				return nil
@@ -151,8 +190,8 @@ func compareNewest(a, b *Record) int {
 	return cmp.Or(cmp.Compare(b.Created.UnixMilli(), a.Created.UnixMilli()), strings.Compare(b.ID, a.ID))
 }
 
-// eachLine calls do with each line of a file that was verified.
-func (f *Folder) eachLine(name string, do func(*exportLine) error) error {
+// eachLine calls do with each line of a file that was verified, and returns an error if it has not this digest any more.
+func (f *Folder) eachLine(name string, digest []byte, do func(*exportLine) error) error {
 	path, err := findDayFile(f.Dir, name)
 	if err != nil {
 		return err
@@ -162,10 +201,14 @@ func (f *Folder) eachLine(name string, do func(*exportLine) error) error {
 		return err
 	}
 	defer from.Close() // only read
-	dec := json.NewDecoder(from)
+	sum := sha256.New()
+	dec := json.NewDecoder(io.TeeReader(from, sum))
 	for {
 		var l exportLine
 		if err := dec.Decode(&l); err == io.EOF {
+			if !bytes.Equal(sum.Sum(nil), digest) {
+				return fmt.Errorf("journal: %s: was changed while it was read", path)
+			}
 			return nil
 		} else if err != nil {
 			return fmt.Errorf("journal: %s: %w", path, err)
@@ -212,13 +255,17 @@ func (m *matcher) isOfCard(l *exportLine) bool {
 	return err == nil && len(hash) > 0 && slices.ContainsFunc(m.cards, func(c []byte) bool { return bytes.Equal(c, hash) })
 }
 
-// Show returns a record of the folder by its id, as Show of a [Store] does.
-func (f *Folder) Show(ctx context.Context, id string) (Detail, error) {
+// Show returns a record of the folder by its id, as Show of a [Store] does. The errors are those of [Folder.Search].
+func (f *Folder) Show(ctx context.Context, st Store, id string) (Detail, error) {
+	in, err := f.reader(ctx, st)
+	if err != nil {
+		return Detail{}, err
+	}
 	w := wantedEntries{id: strings.ToLower(id)}
 	for _, days := range daysOf(id) {
-		if err := f.eachDay(ctx, days[0], days[1], func(names []string) (bool, error) {
+		if err := in.eachDay(ctx, days[0], days[1], func(names []string) (bool, error) {
 			for _, name := range names {
-				if err := f.verified(name, w.add); err != nil || w.err != nil {
+				if err := in.verified(name, w.add); err != nil || w.err != nil {
 					return false, cmp.Or(err, w.err)
 				}
 			}
@@ -260,8 +307,10 @@ func (w *wantedEntries) add(l *exportLine) {
 		w.err = err
 	}
 	if e.Record.ID == w.id {
-		isSame := func(o Entry) bool { return o.Kind == e.Kind } // of another file of the day
-		w.own = append(slices.DeleteFunc(w.own, isSame), e)
+		isSame := func(o Entry) bool { return o.Kind == e.Kind }
+		if !slices.ContainsFunc(w.own, isSame) { // as isBehind says
+			w.own = append(w.own, e)
+		}
 	} else if w.named == nil || e.Record.Created.After(w.named[0].Record.Created) {
 		w.named = []Entry{e}
 	}

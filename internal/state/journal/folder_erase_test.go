@@ -55,7 +55,7 @@ func TestJ6AnErasureReachesTheFilesOfAFolder(t *testing.T) {
 		if got, faults := faultsOf(t, st, keys, dir); faults != "" || got.Erased != 8 || got.Records != 28 {
 			t.Errorf("after the erasure: %+v %s", got, faults)
 		}
-		if page, err := folder.Search(t.Context(), journal.Query{Card: card}); err != nil || len(page.Records) != 0 {
+		if page, err := folder.Search(t.Context(), st, journal.Query{Card: card}); err != nil || len(page.Records) != 0 {
 			t.Errorf("%d records of the card are found, %v", len(page.Records), err)
 		}
 		if text := folderText(t, dir); strings.Contains(text, hexOf(keys.CardHash(card))) || strings.Contains(text, "000000000001\"") {

@@ -167,13 +167,13 @@ func TestJ7AFolderIsSearchedAsTheDatabaseWas(t *testing.T) {
 		dir := t.TempDir()
 		archive(t, st, keys, dir)
 		folder := &journal.Folder{Dir: dir, Keys: keys}
-		got := read(func(q journal.Query) (journal.Page, error) { return folder.Search(t.Context(), q) })
+		got := read(func(q journal.Query) (journal.Page, error) { return folder.Search(t.Context(), st, q) })
 		for i := range want {
 			if i >= len(got) || got[i] != want[i] {
 				t.Errorf("in the folder:\n%s\nin the database:\n%s", got[min(i, len(got)-1)], want[i])
 			}
 		}
-		for i, got := range details(func(id string) (journal.Detail, error) { return folder.Show(t.Context(), id) }) {
+		for i, got := range details(func(id string) (journal.Detail, error) { return folder.Show(t.Context(), st, id) }) {
 			if got != wantDetails[i] {
 				t.Errorf("in the folder:\n%s\nin the database:\n%s", got, wantDetails[i])
 			}
@@ -187,7 +187,7 @@ func TestJ7AFolderIsSearchedAsTheDatabaseWas(t *testing.T) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := folder.Search(t.Context(), journal.Query{Limit: 100}); err == nil || !strings.Contains(err.Error(), path) {
+		if _, err := folder.Search(t.Context(), st, journal.Query{Limit: 100}); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("a search in a file that was changed: %v", err)
 		}
 	})
