@@ -69,9 +69,11 @@ func (db *database) removeDay(ctx context.Context, day string, chains []ChainEnd
 		if err := db.clearDay(ctx, tx, at); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, db.query(`UPDATE journal_chains SET closed = ? WHERE day = ?`), chainArchived,
-			day); err != nil {
-			return err
+		for _, c := range chains {
+			if _, err := tx.ExecContext(ctx, db.query(`UPDATE journal_chains SET closed = ?, link = ? WHERE chain = ?`),
+				chainArchived, db.ours.mac(archivedText(c.Chain)), c.Chain); err != nil {
+				return err
+			}
 		}
 		return last(tx)
 	})
@@ -221,14 +223,19 @@ func (s daySet) numbers() string {
 	return list
 }
 
-// archivedDays returns the days of a database that are archived. Somebody without the keys who adds a day here has
-// chains of it missing, which seals name.
+// archivedText is what the MAC of a chain that is archived is made over. It stands in the place of its link.
+func archivedText(chain string) []byte { return fmt.Appendf(nil, "threeds journal archived %s", chain) }
+
+// archivedDays returns the days of a database that are archived. Records of such days are not counted, so nobody without
+// the keys may add a day: a chain needs its MAC.
 func (db *database) archivedDays(ctx context.Context, from querier) (daySet, error) {
-	days, err := readRows(ctx, from, func(day *string) []any { return []any{day} },
-		db.query(`SELECT DISTINCT day FROM journal_chains WHERE closed = ?`), chainArchived)
+	chains, err := readRows(ctx, from, func(c *ChainEnd) []any { return []any{&c.Chain, &c.Link} },
+		db.query(`SELECT chain, link FROM journal_chains WHERE closed = ?`), chainArchived)
 	all := daySet{}
-	for _, day := range days {
-		all[day] = true
+	for _, c := range chains {
+		if db.ours.isMAC(c.Link, archivedText(c.Chain)) {
+			all[dayOfChain(c.Chain)] = true
+		}
 	}
 	return all, err
 }
@@ -248,7 +255,8 @@ func (db *database) countPersonal(ctx context.Context, day string) (n int, err e
 // markArchived notes that a chain of a journal that is restored is in a file.
 func (db *database) markArchived(ctx context.Context, chain string) error {
 	_, err := db.ExecContext(ctx, db.query(`INSERT INTO journal_chains (chain, day, seq, link, closed)
-		VALUES (?, ?, 0, ?, ?) ON CONFLICT (chain) DO NOTHING`), chain, dayOfChain(chain), []byte{}, chainArchived)
+		VALUES (?, ?, 0, ?, ?) ON CONFLICT (chain) DO NOTHING`), chain, dayOfChain(chain),
+		db.ours.mac(archivedText(chain)), chainArchived)
 	return err
 }
 

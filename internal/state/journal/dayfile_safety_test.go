@@ -246,3 +246,24 @@ func TestJ6AnErasureSignsNothingThatWasNotChecked(t *testing.T) {
 		}
 	})
 }
+
+// TestJ7NobodyWithoutTheKeysSaysThatADayIsArchived: records of archived days are not counted again. A row of a chain that
+// says so of a day, and that was added in the database, takes nothing from reports and billing.
+func TestJ7NobodyWithoutTheKeysSaysThatADayIsArchived(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		fillForArchive(t, st, keys)
+		before := countsForGood(t, st)
+		i := &insider{t: t, all: journal.Databases(t, st)}
+		for _, day := range archiveDays {
+			i.do(`INSERT INTO journal_chains (chain, day, seq, link, closed)
+				SELECT '` + day + `/00ff', '` + day + `', 1, link, 2 FROM journal_chains LIMIT 1`)
+		}
+		if err := st.Roll(t.Context(), archiveNow.AddDate(0, 0, 1), aDay); err != nil {
+			t.Fatal(err)
+		}
+		if after := countsForGood(t, st); after != before {
+			t.Errorf("counts before:\n%s\nand after:\n%s", before, after)
+		}
+	})
+}
