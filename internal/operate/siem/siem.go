@@ -2,9 +2,9 @@
 // company. Use a [Service] with a [Syslog] or a [Webhook] as its sender.
 //
 // Each entry and each seal is sent at least once, in the order of its chain. Nodes share one position, which is in the
-// store. One node sends at a time, under a lease. The position moves once the receiver has confirmed a batch, so a batch
-// may be sent again after a failure. A receiver knows an entry by its chain and its number. What was changed in the
-// store is sent, too, and says so: an attacker who can write to the store cannot stop the messages.
+// store. One node sends at a time, under a lease. The position moves once the receiver has confirmed a batch, so a
+// batch may be sent again after a failure. A receiver knows an entry by its chain and its number. What was changed in
+// the store is sent, too, and says so: an attacker who can write to the store cannot stop the messages.
 package siem
 
 import (

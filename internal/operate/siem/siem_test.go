@@ -41,7 +41,8 @@ type received struct {
 }
 
 // header is the strict form of what stands before structured data.
-var header = regexp.MustCompile(`^<(\d{1,3})>1 (-|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) ([!-~]{1,255}) ([!-~]{1,48}) ([!-~]{1,128}) ([!-~]{1,32}) \[threeds@32473`)
+var header = regexp.MustCompile(
+	`^<(\d{1,3})>1 (-|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) ([!-~]{1,255}) ([!-~]{1,48}) ([!-~]{1,128}) ([!-~]{1,32}) \[threeds@32473`)
 
 // field is a SD-PARAM: in its value quotes, backslashes and brackets stand behind a backslash.
 var field = regexp.MustCompile(`^ ([!-~]{1,32}?)="((?:[^"\\\]]|\\["\\\]])*)"`)

@@ -39,8 +39,8 @@ const (
 // A Syslog sends messages of RFC 5424 over TLS, framed by RFC 5425. It is safe for concurrent use.
 //
 // Syslog has no acknowledgement. RFC 5425 has the receiver answer the end of a connection, a close_notify of TLS, with
-// its own, which it can do only after it has read what came before. So Send makes a connection for each batch, and waits
-// for that answer.
+// its own, which it can do only after it has read what came before. So Send makes a connection for each batch, and
+// waits for that answer.
 type Syslog struct {
 	Address string      // Address is HOST:PORT.
 	TLS     *tls.Config // TLS has the authorities; its server name is that of Address unless it has one.
@@ -121,7 +121,8 @@ func (s *Syslog) awaitEnd(conn *tls.Conn, raw *watchedConn) error {
 	if tcp, ok := raw.Conn.(*net.TCPConn); ok {
 		_ = tcp.CloseWrite() // a receiver may wait for it
 	}
-	_, err = io.Copy(io.Discard, io.LimitReader(raw, maxUnasked)) // with something unread the receiver resets the connection
+	// with something unread the receiver resets the connection
+	_, err = io.Copy(io.Discard, io.LimitReader(raw, maxUnasked))
 	return err
 }
 
@@ -154,7 +155,8 @@ func (m *Message) syslog(host string) []byte {
 	return append(text, m.Line...)
 }
 
-// printable returns a text as a field of the header has it: at most so many printable characters of ASCII; "-" for none.
+// printable returns a text as a field of the header has it: at most so many printable characters of ASCII; "-" for
+// none.
 func printable(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if r <= ' ' || r > '~' {

@@ -32,7 +32,8 @@ func readSIEM(s *section) (c SIEM) {
 	defer s.close()
 	c.Syslog = optional(s, "syslog", syslogURL, "")
 	c.Webhook = optional(s, "webhook", httpsURL, "")
-	c.Secret = optional(s, "secret", fileKind(s.l, func(path string) SigningSecret { return SigningSecret{File: path} }), "")
+	c.Secret = optional(s, "secret",
+		fileKind(s.l, func(path string) SigningSecret { return SigningSecret{File: path} }), "")
 	c.CA = optional(s, "ca", s.l.caFile(), "")
 	c.Confirmation = optional(s, "confirmation", oneOf(ByCloseNotify, ByEnd), ByCloseNotify)
 	return c

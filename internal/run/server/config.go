@@ -166,7 +166,8 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 			Result: c.Timeouts.Result, DecoupledResult: c.Timeouts.DecoupledResult, Values: c.Timeouts.Values,
 			Browser: c.Timeouts.Browser,
 		},
-		Webhooks: webhookSettings(c), SIEM: siemSender(c.SIEM), Journal: journalSettings(c), TrailKeys: c.Journal.Keys, ACP: acpSettings(c),
+		Webhooks: webhookSettings(c), SIEM: siemSender(c.SIEM), Journal: journalSettings(c), TrailKeys: c.Journal.Keys,
+		ACP: acpSettings(c),
 		Limits: Limits{
 			PerKey: c.Limits.PerKey.PerSecond(), InFlight: int64(c.Limits.InFlight), Connections: c.Limits.Connections,
 			Wait: c.Limits.Wait, AuthBody: int64(c.Limits.AuthBody), Body: int64(c.Limits.Body),

@@ -56,7 +56,8 @@ func siemCondition(to *siem.Service) console.Condition {
 
 // registerSIEMMetrics adds the metrics of what is sent to a SIEM.
 func registerSIEMMetrics(m *obs.Metrics, to *siem.Service, now func() time.Time) {
-	const waiting, help = "threeds_siem_waiting", "Entries of the audit trail and seals of the journal that wait to be sent to the SIEM."
+	const waiting, help = "threeds_siem_waiting",
+		"Entries of the audit trail and seals of the journal that wait to be sent to the SIEM."
 	m.Gauge(waiting, help, "chain", journal.AuditChain, func() float64 { return float64(to.Status().Audit) })
 	m.Gauge(waiting, help, "chain", siem.JournalChain, func() float64 { return float64(to.Status().Journal) })
 	m.Gauge("threeds_siem_waiting_seconds", "How long the oldest of them waits.", "", "", func() float64 {
@@ -65,7 +66,8 @@ func registerSIEMMetrics(m *obs.Metrics, to *siem.Service, now func() time.Time)
 		}
 		return 0
 	})
-	const sent, sentHelp = "threeds_siem_sent_total", "Entries and seals that this node has sent and the SIEM has confirmed."
+	const sent, sentHelp = "threeds_siem_sent_total",
+		"Entries and seals that this node has sent and the SIEM has confirmed."
 	m.CounterOf(sent, sentHelp, "chain", journal.AuditChain, func() float64 { n, _, _ := to.Counts(); return float64(n) })
 	m.CounterOf(sent, sentHelp, "chain", siem.JournalChain, func() float64 { _, n, _ := to.Counts(); return float64(n) })
 	m.Counter("threeds_siem_failures_total", "Attempts of this node to send to the SIEM that have failed.",

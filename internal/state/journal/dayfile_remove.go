@@ -226,8 +226,8 @@ func (s daySet) numbers() string {
 // archivedText is what the MAC of a chain that is archived is made over. It stands in the place of its link.
 func archivedText(chain string) []byte { return fmt.Appendf(nil, "threeds journal archived %s", chain) }
 
-// archivedDays returns the days of a database that are archived. Records of such days are not counted, so nobody without
-// the keys may add a day: a chain needs its MAC.
+// archivedDays returns the days of a database that are archived. Records of such days are not counted, so nobody
+// without the keys may add a day: a chain needs its MAC.
 func (db *database) archivedDays(ctx context.Context, from querier) (daySet, error) {
 	chains, err := readRows(ctx, from, func(c *ChainEnd) []any { return []any{&c.Chain, &c.Link} },
 		db.query(`SELECT chain, link FROM journal_chains WHERE closed = ?`), chainArchived)

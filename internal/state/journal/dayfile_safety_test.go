@@ -13,8 +13,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
-// TestJ7NoFileOfAnotherJournalIsReplaced: two journals of the same days in one folder. The days of the second one stay in
-// its database, and the files of the first one are as they were.
+// TestJ7NoFileOfAnotherJournalIsReplaced: two journals of the same days in one folder. The days of the second one stay
+// in its database, and the files of the first one are as they were.
 func TestJ7NoFileOfAnotherJournalIsReplaced(t *testing.T) {
 	t.Parallel()
 	sqliteAlone(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
@@ -97,8 +97,9 @@ func TestJ6WhatIsErasedWhileItsFileIsWrittenIsNotInTheFile(t *testing.T) {
 	})
 }
 
-// TestJ7ASealIsOnTheDiskBeforeItsDayGoes: the seals of a journal in files are in a file of their own. If the power failed
-// after the day was removed, and the seal were not on the disk, the journal would lack chains that no seal says are archived.
+// TestJ7ASealIsOnTheDiskBeforeItsDayGoes: the seals of a journal in files are in a file of their own. If the
+// power failed after the day was removed, and the seal were not on the disk, the journal would lack chains that
+// no seal says are archived.
 func TestJ7ASealIsOnTheDiskBeforeItsDayGoes(t *testing.T) {
 	t.Parallel()
 	sqliteAlone(t, func(t *testing.T, st journal.Store, _ *journal.Keys) {
@@ -205,8 +206,8 @@ func TestJ7WhatWasMadeAgainDoesNotReplaceAnArchivedEntry(t *testing.T) {
 	})
 }
 
-// TestJ6AnErasureSignsNothingThatWasNotChecked: somebody replaces the second file of a day while the first one is written
-// again. The erasure says so, and signs no new version of that file.
+// TestJ6AnErasureSignsNothingThatWasNotChecked: somebody replaces the second file of a day while the first one is
+// written again. The erasure says so, and signs no new version of that file.
 func TestJ6AnErasureSignsNothingThatWasNotChecked(t *testing.T) {
 	t.Parallel()
 	sqliteAlone(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
@@ -247,8 +248,8 @@ func TestJ6AnErasureSignsNothingThatWasNotChecked(t *testing.T) {
 	})
 }
 
-// TestJ7NobodyWithoutTheKeysSaysThatADayIsArchived: records of archived days are not counted again. A row of a chain that
-// says so of a day, and that was added in the database, takes nothing from reports and billing.
+// TestJ7NobodyWithoutTheKeysSaysThatADayIsArchived: records of archived days are not counted again. A row of a chain
+// that says so of a day, and that was added in the database, takes nothing from reports and billing.
 func TestJ7NobodyWithoutTheKeysSaysThatADayIsArchived(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {

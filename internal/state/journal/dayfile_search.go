@@ -190,7 +190,8 @@ func compareNewest(a, b *Record) int {
 	return cmp.Or(cmp.Compare(b.Created.UnixMilli(), a.Created.UnixMilli()), strings.Compare(b.ID, a.ID))
 }
 
-// eachLine calls do with each line of a file that was verified, and returns an error if it has not this digest any more.
+// eachLine calls do with each line of a file that was verified, and returns an error if it has not this digest any
+// more.
 func (f *Folder) eachLine(name string, digest []byte, do func(*exportLine) error) error {
 	path, err := findDayFile(f.Dir, name)
 	if err != nil {

@@ -161,8 +161,8 @@ func (a *Archiver) archive(ctx context.Context, day string, chains []ChainEnd) (
 	return DayReport{Day: day, File: file, Size: size}, removeTemps(a.Dir, name)
 }
 
-// checkFree returns an [*errStays] if a file of a name would be lost. One that a killed run has left may be replaced: it
-// has nothing but entries of these chains, which are still in the database.
+// checkFree returns an [*errStays] if a file of a name would be lost. One that a killed run has left may be replaced:
+// it has nothing but entries of these chains, which are still in the database.
 func (a *Archiver) checkFree(name string, chains []ChainEnd) error {
 	if _, err := findDayFile(a.Dir, name); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -151,8 +151,8 @@ type SealNote struct {
 	Fault string    // Fault says how the seal is not as it was written; "" means that it is.
 }
 
-// EachSeal checks the seals behind a head, of which only the number and the hash count, and calls do with each. Number 0
-// is the head before the first seal that is kept. The error is ErrSealGone when the seal of the head is not there. An
+// EachSeal checks the seals behind a head, of which only the number and the hash count, and calls do with each. Number
+// 0 is the head before the first seal that is kept. The error is ErrSealGone when the seal of the head is not there. An
 // error of do is returned as it is.
 func EachSeal(ctx context.Context, st Store, keys *Keys, after Head, do func(*Seal, SealNote) error) error {
 	last, isThere := after, after.N == 0
