@@ -57,7 +57,8 @@ func prose(page string) string {
 }
 
 // ordinary are abbreviations and names that are not of 3-D Secure: readers know them, or their page explains them.
-const ordinary = `API APIs ASCII BDR CA CAs CSV CycloneDX DER DSS EMV ES256 GB GET GiB GitHub GOMEMLIMIT HTML HTTP ID IDs IP IPv4 IPv6 ISO
+const ordinary = `API APIs ASCII BDR CA CAs CSV CycloneDX DER DSS EMV ES256
+	GB GET GiB GitHub GOMEMLIMIT HTML HTTP ID IDs IP IPv4 IPv6 ISO
 	JavaScript JCB JSON KiB MAC MB MiB OpenAPI OpenID OTLP PCI PEM PHP PNG POST PostgreSQL RAM README RFC RSA SafeKey SECURITY
 	SHA SIGHUP SIGSTOP SIGTERM SQLite SSC SVG TCP TLS UnionPay URI URL URLs UTC UTF UUID UUIDs XML YAML YugabyteDB
 	CRReq ACSs Idempotency-Key TL VG VA VR VP CF SCHEME TIME

@@ -243,8 +243,8 @@ func (c shopCalls) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// begin looks a card up, as soon as it is typed.
-func (r *recording) begin(pan string) *client.CRD {
+// lookUp asks /preauth about a card, as a shop does as soon as the number is typed.
+func (r *recording) lookUp(pan string) *client.CRD {
 	r.t.Helper()
 	crd, err := r.client.Preauth(r.t.Context(), client.PreauthRequest{AcctNumber: pan})
 	r.must(err)
@@ -323,7 +323,7 @@ func (r *recording) encode(object map[string]any) string {
 func payWithoutChallenge(r *recording) {
 	const pan = "4000000000000103"
 	r.add(lanes.Browser, lanes.Shop, "POST /pay", "card")
-	r.wantStatus("Y", r.begin(pan), pan, nil)
+	r.wantStatus("Y", r.lookUp(pan), pan, nil)
 	r.add(lanes.Shop, lanes.Browser, "200", "paid")
 }
 
@@ -331,7 +331,7 @@ func payWithoutChallenge(r *recording) {
 func payRefused(r *recording) {
 	const pan = "4000000000000133"
 	r.add(lanes.Browser, lanes.Shop, "POST /pay", "card")
-	r.wantStatus("R", r.begin(pan), pan, nil)
+	r.wantStatus("R", r.lookUp(pan), pan, nil)
 	r.add(lanes.Shop, lanes.Browser, "200", "not paid")
 }
 
@@ -339,7 +339,7 @@ func payRefused(r *recording) {
 func payInSilence(r *recording) {
 	const pan = "4000000000000163"
 	r.add(lanes.Browser, lanes.Shop, "POST /pay", "card")
-	if ares, err := r.authenticate(r.begin(pan), pan, nil); err == nil {
+	if ares, err := r.authenticate(r.lookUp(pan), pan, nil); err == nil {
 		r.t.Fatalf("/auth: %+v, want an Erro", ares)
 	}
 	r.add(lanes.Shop, lanes.Browser, "200", "try again")
@@ -349,7 +349,7 @@ func payInSilence(r *recording) {
 func runMethod(r *recording) {
 	const pan = "4000000000000003"
 	r.add(lanes.Browser, lanes.Shop, "POST /card", "typed")
-	crd := r.begin(pan)
+	crd := r.lookUp(pan)
 	r.add(lanes.Shop, lanes.Browser, "200", "method URL")
 	page := r.post(crd.ThreeDSMethodURL, url.Values{"threeDSMethodData": {r.encode(map[string]any{
 		"threeDSServerTransID": crd.ThreeDSServerTransID, "threeDSMethodNotificationURL": noticeURL,
@@ -364,7 +364,7 @@ func runMethod(r *recording) {
 func payWithChallenge(r *recording) {
 	const pan = "4000000000000170"
 	r.add(lanes.Browser, lanes.Shop, "POST /pay", "card")
-	ares := r.wantStatus("C", r.begin(pan), pan, nil)
+	ares := r.wantStatus("C", r.lookUp(pan), pan, nil)
 	r.add(lanes.Shop, lanes.Browser, "200", "acsURL, creq")
 	page := r.post(ares.ACSURL, url.Values{"creq": {r.encode(map[string]any{
 		"messageType": "CReq", "messageVersion": ares.MessageVersion, "challengeWindowSize": "03",
@@ -383,7 +383,7 @@ func payWithDialog(r *recording) {
 		"acquirerMerchantID": "SPC", "threeDSRequestorSpcSupport": "Y", "payeeOrigin": "https://shop.example",
 	}
 	r.add(lanes.Browser, lanes.Shop, "POST /pay", "card")
-	first := r.wantStatus("S", r.begin(pan), pan, offer)
+	first := r.wantStatus("S", r.lookUp(pan), pan, offer)
 	r.add(lanes.Shop, lanes.Browser, "200", "credentials")
 	r.add(lanes.Browser, lanes.Browser, "payment dialog", "confirmed")
 	r.add(lanes.Browser, lanes.Shop, "POST /spc", "assertion")
@@ -394,7 +394,7 @@ func payWithDialog(r *recording) {
 	second["threeDSRequestorPriorAuthenticationInfo"] = []map[string]any{{
 		"threeDSReqPriorRef": first.ACSTransID, "threeDSReqPriorAuthMethod": "05",
 	}}
-	r.wantStatus("Y", r.begin(pan), pan, second)
+	r.wantStatus("Y", r.lookUp(pan), pan, second)
 	r.add(lanes.Shop, lanes.Browser, "200", "paid")
 }
 
@@ -403,14 +403,14 @@ func payLater(r *recording) {
 	const pan = "5100000000000003"
 	changes := threeRI("01")
 	maps.Copy(changes, map[string]any{"recurringExpiry": "20301231", "recurringFrequency": "28", "browserUserAgent": nil})
-	r.wantStatus("Y", r.begin(pan), pan, changes)
+	r.wantStatus("Y", r.lookUp(pan), pan, changes)
 }
 
 // payDecoupled has the issuer ask the cardholder apart from the shop.
 func payDecoupled(r *recording) {
 	const pan = "4000000000000183"
 	r.add(lanes.Browser, lanes.Shop, "POST /pay", "card")
-	r.wantStatus("D", r.begin(pan), pan, map[string]any{"threeDSRequestorDecReqInd": "Y", "threeDSRequestorDecMaxTime": "00010"})
+	r.wantStatus("D", r.lookUp(pan), pan, map[string]any{"threeDSRequestorDecReqInd": "Y", "threeDSRequestorDecMaxTime": "00010"})
 	r.add(lanes.Shop, lanes.Browser, "200", "wait")
 	r.result("Y")
 }
@@ -462,7 +462,7 @@ func payInApp(r *recording) {
 		"deviceRenderOptions": map[string]any{"sdkInterface": "03", "sdkUiType": []string{"01"}},
 	})
 	r.add(lanes.Browser, lanes.Shop, "POST /pay", "SDK data")
-	crd := r.begin(pan)
+	crd := r.lookUp(pan)
 	ares := r.wantStatus("C", crd, pan, changes)
 	r.add(lanes.Shop, lanes.Browser, "200", "signed content")
 

@@ -73,8 +73,8 @@ const (
 type finding struct {
 	notices     []Notice
 	directories []Directory
-	flow        []journal.FlowCount // of the last 15 minutes
-	flowError   error               // why there is none
+	flow        []journal.FlowCount // flow counts the requests of the last 15 minutes.
+	flowError   error               // flowError says why the journal could not count them.
 }
 
 // find looks for all that needs attention now. What nodes say is over is among it.
@@ -283,8 +283,9 @@ func (t tally) share() float64 {
 
 // A limit says which share of bad requests is worth a notice.
 type limit struct {
-	usual  float64 // of the last 15 minutes
-	severe float64 // of the newest requests alone, so that a notice does not wait for the average
+	usual float64 // usual is the limit for all requests of the last 15 minutes.
+	// severe is the limit for the newest requests alone, so that a notice does not wait for the average.
+	severe float64
 }
 
 // leastRequests is how many requests a notice takes.

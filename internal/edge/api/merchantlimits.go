@@ -20,10 +20,10 @@ type MerchantLimits struct {
 	// Nodes returns how many nodes share the limits, at least 1. It is called for each request.
 	Nodes func() int
 
-	inFlight Shares // requests of each merchant that has a limit
+	inFlight Shares // inFlight counts the requests of each merchant.
 
 	mu    sync.Mutex
-	rates map[string]*rate.Limiter // by merchant
+	rates map[string]*rate.Limiter // rates has the limiter of each merchant that has a rate.
 }
 
 // isLimited reports whether the limits of merchants count for a request. What fetches a result is never refused for
@@ -62,9 +62,9 @@ func (l *MerchantLimits) limiterOf(merchant string, perSecond rate.Limit) *rate.
 	return limiter
 }
 
-// begin counts one more request in flight and returns true, unless the merchant would have more than it may. end takes
-// back what begin has counted.
-func (l *MerchantLimits) begin(m *account.Merchant) bool {
+// startRequest counts one more request in flight and returns true, unless the merchant would have more than it may.
+// endRequest takes back what startRequest has counted.
+func (l *MerchantLimits) startRequest(m *account.Merchant) bool {
 	if l == nil {
 		return true
 	}
@@ -76,8 +76,8 @@ func (l *MerchantLimits) begin(m *account.Merchant) bool {
 	return l.inFlight.reserve(m.Name, 1, most)
 }
 
-// end ends the count of one request in flight.
-func (l *MerchantLimits) end(merchant string) {
+// endRequest counts one request in flight less.
+func (l *MerchantLimits) endRequest(merchant string) {
 	if l != nil {
 		l.inFlight.release(merchant, 1)
 	}

@@ -64,7 +64,7 @@ type admission struct {
 func (h *Handler) admit(c shed.Priority, m *account.Merchant) (admission, Refusal) {
 	a := admission{h: h, class: c, merchant: m.Name}
 	if isLimited(c) {
-		if !h.MerchantLimits.begin(m) {
+		if !h.MerchantLimits.startRequest(m) {
 			return a, MerchantInFlight
 		}
 		a.isLimited = true
@@ -115,7 +115,7 @@ func (a *admission) release() {
 		a.h.shares().release(a.merchant, a.places)
 	}
 	if a.isLimited {
-		a.h.MerchantLimits.end(a.merchant)
+		a.h.MerchantLimits.endRequest(a.merchant)
 	}
 	a.places, a.isLimited = 0, false
 }

@@ -167,10 +167,10 @@ func (w weights) addTitle(document int, words []string, weight float64) {
 // A ranking ranks the entries of all pages.
 type ranking struct {
 	entries               []pageEntry
-	paths                 []string // of the pages
-	titlesOf              [][]string
-	parts, wholes, titles weights // by entry, and twice by page
-	vocabulary            []string
+	paths                 []string   // paths has the path of each page.
+	titlesOf              [][]string // titlesOf has the words in the title of each entry.
+	parts, wholes, titles weights    // parts has the weights of entries; wholes and titles have those of pages.
+	vocabulary            []string   // vocabulary has each word of all entries once.
 }
 
 // newRanking reads all pages.

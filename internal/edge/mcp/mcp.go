@@ -27,9 +27,9 @@ const maxLine = 1 << 20
 
 // A Server answers one assistant. Its methods may not be called concurrently.
 type Server struct {
-	Version string // of the program
-	Site    *docsite.Site
-	Admin   *Admin // where records are; nil if the assistant sees none
+	Version string        // Version is that of the program.
+	Site    *docsite.Site // Site is the documentation.
+	Admin   *Admin        // Admin reads records; nil means that the assistant sees none.
 }
 
 // A message is a request or a notification of JSON-RPC 2.0.

@@ -27,8 +27,8 @@ type session struct {
 	all string // what was answered so far
 }
 
-// begin starts a server, and ends it with the test.
-func begin(t *testing.T, admin *mcp.Admin) *session {
+// startSession starts a server, and ends it with the test.
+func startSession(t *testing.T, admin *mcp.Admin) *session {
 	t.Helper()
 	site, err := docsite.New()
 	if err != nil {
@@ -115,7 +115,7 @@ const (
 // TestSessionOffersToolsThatOnlyRead: an assistant that begins a session gets the version that it asked for, or the
 // newest, and a list of tools that change nothing.
 func TestSessionOffersToolsThatOnlyRead(t *testing.T) {
-	s := begin(t, nil)
+	s := startSession(t, nil)
 	for asked, want := range map[string]string{"2024-11-05": "2024-11-05", "2025-06-18": "2025-06-18", "1999-01-01": "2025-11-25"} {
 		a := s.ask("initialize", map[string]any{"protocolVersion": asked, "capabilities": map[string]any{}})
 		var result struct {
@@ -162,7 +162,7 @@ func TestSessionOffersToolsThatOnlyRead(t *testing.T) {
 
 // TestToolsAnswer: each tool says what it is for.
 func TestToolsAnswer(t *testing.T) {
-	s := begin(t, nil)
+	s := startSession(t, nil)
 	for _, tt := range []struct {
 		tool  string
 		args  map[string]any
@@ -196,7 +196,7 @@ func TestToolsAnswer(t *testing.T) {
 // TestWrongArgumentsAreNamed: an error of a tool names the argument and says what would be right. What is no request of
 // the protocol gets its error.
 func TestWrongArgumentsAreNamed(t *testing.T) {
-	s := begin(t, nil)
+	s := startSession(t, nil)
 	for _, tt := range []struct {
 		tool string
 		args map[string]any
@@ -239,7 +239,7 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 
 // TestNoAnswerHasACardNumber: wherever a card number is in what an assistant sends, no answer has it.
 func TestNoAnswerHasACardNumber(t *testing.T) {
-	s := begin(t, nil)
+	s := startSession(t, nil)
 	for _, card := range []string{"4000000000000103", "4000 0000 0000 0103", "4000-0000-0000-0103"} {
 		inBody := strings.Replace(body, "4000000000000103", card, 1)
 		inText := strings.Replace(ares, `"x"`, `"`+card+`"`, 1)
@@ -291,7 +291,7 @@ func TestRecordsComeFromTheAdminAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := begin(t, admin)
+	s := startSession(t, admin)
 	if list := string(s.ask("tools/list", nil).Result); !strings.Contains(list, `"show_record"`) {
 		t.Errorf("tools/list: %s", list)
 	}

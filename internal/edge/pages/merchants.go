@@ -55,7 +55,7 @@ func flatten(name string, raw json.RawMessage) (all []member) {
 	case nil:
 	case map[string]any:
 		var members map[string]json.RawMessage
-		_ = json.Unmarshal(raw, &members) // it is an object
+		_ = json.Unmarshal(raw, &members) // raw is an object, so this cannot fail
 		for key, one := range members {
 			all = append(all, flatten(name+"."+key, one)...)
 		}

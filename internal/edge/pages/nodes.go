@@ -12,7 +12,7 @@ import (
 type nodeRow struct {
 	cluster.Member
 	Pill pill
-	Age  string // of its last word
+	Age  string // Age says how long ago the node was last heard of.
 }
 
 // nodePill returns the state of a node in words.

@@ -199,7 +199,7 @@ func TestK3NoticeIsListedForADayAfterItIsOver(t *testing.T) {
 		"A certificate ends in 28 days: api.tls.cert</p><p>From ",
 	}
 	wantOver(all...)
-	n.Members[0].Past = nil // it was started again
+	n.Members[0].Past = nil // the node was started again, and has forgotten what is over
 	s.keep(time.Minute)
 	wantOver(all...)
 	n.Endings["api.tls.cert"] = s.Now.Add(29 * 24 * time.Hour)

@@ -223,30 +223,12 @@ type site struct {
 	db    *storetest.Memory
 	ring  *keyring.Ring
 	trail *operator.Service
-	log   *lockedBuffer
+	log   *waittest.Log
 
 	mu      sync.Mutex
 	journal journal.Store
 	head    journal.Head
 	now     time.Time
-}
-
-// A lockedBuffer is a log.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 func newSite(t *testing.T) *site {
@@ -268,7 +250,7 @@ func newSite(t *testing.T) *site {
 	}
 	db := storetest.NewMemory(time.Now)
 	return &site{
-		t: t, db: db, ring: ring, journal: st, now: time.Now(), log: &lockedBuffer{},
+		t: t, db: db, ring: ring, journal: st, now: time.Now(), log: &waittest.Log{},
 		trail: &operator.Service{Store: db, Sealer: ring, Now: time.Now, Keys: keys},
 	}
 }

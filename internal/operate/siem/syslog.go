@@ -45,8 +45,8 @@ type Syslog struct {
 	Address string      // Address is HOST:PORT.
 	TLS     *tls.Config // TLS has the authorities; its server name is that of Address unless it has one.
 	Host    string      // Host is the HOSTNAME of messages; "" means that there is none.
-	// EndIsEnough takes the end of the connection for that answer, for receivers that send no close_notify. What they
-	// have read, and have not kept when they are killed, is then lost.
+	// EndIsEnough takes the end of the connection for that answer, for receivers that send no close_notify. A receiver
+	// that is killed after it has read a batch, and before it has stored it, then loses the batch.
 	EndIsEnough bool
 }
 

@@ -46,7 +46,7 @@ func TestK11AdminAPIIsServedWhereConsoleURLIsSet(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		started, ended := make(chan *Config, 1), make(chan error, 1)
 		go func() {
-			ended <- Serve(ctx, Options{File: file, Log: &lockedBuffer{}, Change: func(c *Config) { started <- c }})
+			ended <- Serve(ctx, Options{File: file, Log: &waittest.Log{}, Change: func(c *Config) { started <- c }})
 		}()
 		cfg := awaitStart(t, started, ended)
 		base := "http://" + cfg.Console.Addr().String()
@@ -91,7 +91,7 @@ console: {listen: "127.0.0.1:0", metrics_listen: "127.0.0.1:0", url: "https://co
 	ctx, stop := context.WithCancel(t.Context())
 	started, ended := make(chan *Config, 1), make(chan error, 1)
 	go func() {
-		ended <- Serve(ctx, Options{File: file, Log: &lockedBuffer{}, Change: func(c *Config) { started <- c }})
+		ended <- Serve(ctx, Options{File: file, Log: &waittest.Log{}, Change: func(c *Config) { started <- c }})
 	}()
 	cfg := awaitStart(t, started, ended)
 	health := "http://" + cfg.Metrics.Addr().String()

@@ -20,7 +20,7 @@ func TestK12HealthAndMetricsAskForNothing(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		started, ended := make(chan *Config, 1), make(chan error, 1)
 		go func() {
-			ended <- Serve(ctx, Options{File: file, Log: &lockedBuffer{}, Change: func(c *Config) { started <- c }})
+			ended <- Serve(ctx, Options{File: file, Log: &waittest.Log{}, Change: func(c *Config) { started <- c }})
 		}()
 		base := "http://" + awaitStart(t, started, ended).Console.Addr().String()
 		waittest.Until(t, "the console", func() bool { return getStatus(t, base+"/livez", "") == http.StatusOK })

@@ -28,7 +28,7 @@ func TestD4JournalOffOverHTTP(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		started, ended := make(chan *Config, 1), make(chan error, 1)
 		go func() {
-			ended <- Serve(ctx, Options{File: file, Log: &lockedBuffer{}, Change: func(c *Config) { started <- c }})
+			ended <- Serve(ctx, Options{File: file, Log: &waittest.Log{}, Change: func(c *Config) { started <- c }})
 		}()
 		cfg := awaitStart(t, started, ended)
 		base := "http://" + cfg.API.Addr().String()

@@ -113,7 +113,7 @@ func serveConsole(t testing.TB, file string, db store.Store) *consoleSite {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	started, ended := make(chan *Config, 1), make(chan error, 1)
-	var log lockedBuffer
+	var log waittest.Log
 	go func() { ended <- Serve(ctx, Options{File: file, Log: &log, Change: func(c *Config) { started <- c }}) }()
 	var cfg *Config
 	select {

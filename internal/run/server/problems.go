@@ -101,7 +101,7 @@ func (s *Server) watchProblems(ctx context.Context) {
 	}
 }
 
-// noteProblems notes what is not well with this node, and reports whether that has changed. The log has each change.
+// noteProblems notes what is not well with this node, and reports whether that has changed. It logs each change.
 func (s *Server) noteProblems() (isChanged bool) {
 	if s.isClosing.Load() {
 		return false // that it ends is no problem

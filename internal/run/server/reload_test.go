@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/obs"
+	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/engine/mpi"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -24,7 +25,7 @@ func TestChangeIsAppliedOnce(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "f")
 	synctest.Test(t, func(t *testing.T) {
-		var log lockedBuffer
+		var log waittest.Log
 		r := &reloader{
 			file: filepath.Join(dir, "none"), server: &Server{metrics: obs.NewMetrics()},
 			log: slog.New(slog.NewTextHandler(&log, nil)), tried: config.Files{file: {}},

@@ -25,8 +25,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// tell has a node say how it is.
-func (w *world) tell(id, name string, note cluster.Note) {
+// putNote stores what a node says of itself.
+func (w *world) putNote(id, name string, note cluster.Note) {
 	w.Helper()
 	data, err := json.Marshal(note)
 	if err == nil {
@@ -65,22 +65,22 @@ func TestNodesAreReadyDrainingOrSilent(t *testing.T) {
 	ready := cluster.Note{File: "k1", Status: cluster.Status{Release: "v1", Config: "c1", IsReady: true, Since: w.now}}
 	unready, draining, stopped := ready, ready, ready
 	unready.Status.IsReady, draining.Status.IsDraining, stopped.IsStopped = false, true, true
-	w.tell("1", "b", ready)
-	w.tell("2", "a", unready)
-	w.tell("3", "c", draining)
-	w.tell("4", "d", stopped)
+	w.putNote("1", "b", ready)
+	w.putNote("2", "a", unready)
+	w.putNote("3", "c", draining)
+	w.putNote("4", "d", stopped)
 	w.want("a unready, b ready, c draining")
 	w.now = w.now.Add(cluster.SilentAfter - time.Millisecond)
 	w.want("a unready, b ready, c draining")
-	w.tell("2", "a", ready)
-	w.tell("3", "c", stopped)
+	w.putNote("2", "a", ready)
+	w.putNote("3", "c", stopped)
 	w.now = w.now.Add(time.Millisecond)
 	w.want("a ready, b silent", "Node b has been silent since 1 Mar 12:00:00 UTC")
-	w.tell("5", "b", ready)
+	w.putNote("5", "b", ready)
 	w.want("a ready, b ready")
-	w.tell("5", "b", stopped)
+	w.putNote("5", "b", stopped)
 	w.now = w.now.Add(cluster.MissedFor)
-	w.tell("2", "a", ready)
+	w.putNote("2", "a", ready)
 	w.want("a ready, b silent")
 }
 
@@ -89,23 +89,23 @@ func TestNodesThatDifferAreNamed(t *testing.T) {
 	w := newWorld(t)
 	note := cluster.Note{File: "k1", Status: cluster.Status{Release: "v1", Config: "c1", JournalKeys: "j1", IsReady: true}}
 	other := cluster.Note{File: "k2", Status: cluster.Status{Release: "v2", Config: "c2", IsReady: true}}
-	w.tell("1", "a", note)
-	w.tell("2", "b", note)
+	w.putNote("1", "a", note)
+	w.putNote("2", "b", note)
 	w.want("a ready, b ready")
-	w.tell("3", "c", other)
+	w.putNote("3", "c", other)
 	w.want("a ready, b ready, c ready",
 		"Nodes differ in their release: v1 on a and b, v2 on c", "Nodes differ in their configuration: c1 on a and b, c2 on c",
 		"Nodes differ in their key file: k1 on a and b, k2 on c", "Nodes differ in their journal's key file: j1 on a and b, none on c")
 	w.now = w.now.Add(cluster.SilentAfter)
-	w.tell("1", "a", note)
-	w.tell("2", "b", note)
+	w.putNote("1", "a", note)
+	w.putNote("2", "b", note)
 	w.want("a ready, b ready, c silent", "Node c has been silent since 1 Mar 12:00:00 UTC")
 }
 
 // TestProblemsOfANodeAreApartFromThoseThatAreOver.
 func TestProblemsOfANodeAreApartFromThoseThatAreOver(t *testing.T) {
 	w := newWorld(t)
-	w.tell("1", "a", cluster.Note{Status: cluster.Status{Problems: []cluster.Problem{
+	w.putNote("1", "a", cluster.Note{Status: cluster.Status{Problems: []cluster.Problem{
 		{Part: "store", Text: "cannot be reached", Since: w.now.Add(-time.Hour), Over: w.now},
 		{Part: "journal", Text: "is not written", Since: w.now},
 	}}})

@@ -81,7 +81,7 @@ func spreadsheetOf(t *testing.T, st journal.Store) string {
 	return strings.Join(told, "\n")
 }
 
-// fillAndHide fills a journal, says what is told of it, and has a trick played on it.
+// fillAndHide fills a journal, returns what searches and a spreadsheet of it say, and then plays a trick on it.
 func fillAndHide(t *testing.T, st journal.Store, keys *journal.Keys, trick func(*insider)) (told, spreadsheet string) {
 	t.Helper()
 	i := fillForInsider(t, st, keys)

@@ -20,11 +20,7 @@ func TestJ7NoFileOfAnotherJournalIsReplaced(t *testing.T) {
 	sqliteAlone(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
 		fillForArchive(t, st, keys)
 		other := journal.NewKeys()
-		second, err := journal.OpenFiles(t.TempDir(), other)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = second.Close() })
+		second := openFiles(t, other)
 		fillForArchive(t, second, other)
 		dir := t.TempDir()
 		archive(t, st, keys, dir)

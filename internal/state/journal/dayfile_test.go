@@ -389,11 +389,7 @@ func TestJ7AnArchivedDayComesBackFromItsFile(t *testing.T) {
 func TestJ7ABackupOfAnArchivedJournalCountsNoDayTwice(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, to journal.Store, keys *journal.Keys) {
-		st, err := journal.OpenFiles(t.TempDir(), keys)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = st.Close() })
+		st := openFiles(t, keys)
 		fillForArchive(t, st, keys)
 		dir := t.TempDir()
 		archive(t, st, keys, dir)

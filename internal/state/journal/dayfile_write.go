@@ -241,7 +241,7 @@ func (a *Archiver) checkDay(ctx context.Context, db *database, day string, chain
 	if err == nil && n > 0 {
 		return &errStays{why: "it still has personal data, which no file has: see journal.personal"}
 	}
-	for range 2 { // something may have been written between two looks
+	for range 2 { // a node may have written between the two statements
 		if err == nil {
 			n, err = db.countChangedRows(ctx, day)
 		}

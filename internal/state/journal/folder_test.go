@@ -54,11 +54,7 @@ func TestJ7AFolderNamesTheFileThatIsWrong(t *testing.T) {
 	sqliteAlone(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
 		fillForArchive(t, st, keys)
 		other := journal.NewKeys()
-		foreign, err := journal.OpenFiles(t.TempDir(), other)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = foreign.Close() })
+		foreign := openFiles(t, other)
 		fillForArchive(t, foreign, other)
 		again := export(t, st, keys, journal.Query{From: day, To: day, At: archiveNow.AddDate(0, 0, 1)})
 		dir, foreignDir := t.TempDir(), t.TempDir()

@@ -29,6 +29,17 @@ const testCard = "4000000000000002"
 
 var day = time.Date(2026, 3, 30, 12, 0, 0, 0, time.UTC)
 
+// openFiles opens a journal in files, which is closed when the test ends.
+func openFiles(t *testing.T, keys *journal.Keys) journal.Store {
+	t.Helper()
+	st, err := journal.OpenFiles(t.TempDir(), keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	return st
+}
+
 // eachStore runs a test with both kinds of store.
 func eachStore(t *testing.T, test func(t *testing.T, st journal.Store, keys *journal.Keys)) {
 	t.Helper()

@@ -156,7 +156,7 @@ const baseline = `
 	ALTER TABLE audit ENABLE ALWAYS TRIGGER append_only;
 
 	-- Nodes look twice a second whether API keys or merchants have changed, or which merchants are disabled. The trigger
-	-- tells, whoever changes them in whatever way: a node, a person, a restored copy. Each change has the row of the mark
+	-- changes the mark for each way to change them: by a node, by a person, by a restored copy. Each change has the row of the mark
 	-- for itself until it is committed, and has it first, so that no two wait for each other; and makes it what it never
 	-- was, for a database may go back in time. It is a row that every node's user may write. Of objects only those of
 	-- disabled merchants count, so their triggers are for each row.

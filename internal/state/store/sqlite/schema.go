@@ -145,7 +145,7 @@ const baseline = `
 	` + sqlKeepAudit + `;
 
 	-- Servers look twice a second whether API keys or merchants have changed, or which merchants are disabled. Triggers
-	-- tell, whoever changes them: another process, or a person. The mark becomes what it never was.
+	-- change the mark, for another process as well as for a person. The mark becomes what it never was.
 	INSERT INTO small_states VALUES ('api keys', randomblob(16));
 	CREATE TRIGGER api_keys_made AFTER INSERT ON api_keys BEGIN
 		UPDATE small_states SET value = randomblob(16) WHERE key = 'api keys';
