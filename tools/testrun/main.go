@@ -69,6 +69,7 @@ var steps = []step{
 type runner struct {
 	root      string // of the product's module
 	artifacts string
+	temporary string // a folder in memory for what tests write, or ""
 	clusters  string // a folder where tests share database clusters, as new as initdb makes them
 	slow      int    // how many times slower than the machine is, 1 usually
 	raceList  *raceList
@@ -101,7 +102,10 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	if os.Getenv(slowed) == "" && r.slow > 1 {
 		return runSlowly(ctx, r.slow, out, errs)
 	}
-	if r.clusters, err = os.MkdirTemp("", "threeds-clusters-"); err != nil {
+	var remove func()
+	r.temporary, remove = folderInMemory(r.root)
+	defer remove()
+	if r.clusters, err = os.MkdirTemp(r.temporary, "threeds-clusters-"); err != nil {
 		fmt.Fprintln(errs, "testrun:", err)
 		return 2
 	}

@@ -34,6 +34,9 @@ func (r *runner) command(ctx context.Context, log io.Writer, dir, name string, a
 	// What is built does not depend on the folder, so that a fresh clone finds in the build cache what another one built.
 	flags := strings.TrimSpace(os.Getenv("GOFLAGS") + " -trimpath")
 	cmd.Env = append(cmd.Env, "CGO_ENABLED=0", "GOFLAGS="+flags, "GOWORK="+r.workspace())
+	if r.temporary != "" {
+		cmd.Env = append(cmd.Env, "TMPDIR="+r.temporary)
+	}
 	cmd.Stdout, cmd.Stderr = log, log
 	return cmd
 }

@@ -115,8 +115,8 @@ func checkBilling(t *testing.T, when string, got, want map[journal.BillingCount]
 func writeBilled(t *testing.T, st journal.Store, keys *journal.Keys, seed uint64) (entries []journal.Entry) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 9))
-	for range 700 {
-		entries = append(entries, billedEntry(keys, random, 400))
+	for range 350 {
+		entries = append(entries, billedEntry(keys, random, 200))
 	}
 	write(t, st, entries...)
 	return entries
@@ -266,7 +266,7 @@ func TestK5BillingOfSeveralNodes(t *testing.T) {
 				random := rand.New(rand.NewPCG(5, uint64(i)))
 				var batches [][]journal.Entry
 				for n := range 20 {
-					e := billedEntry(keys, random, 400)
+					e := billedEntry(keys, random, 200)
 					e.Kind, e.Record.Created = journal.Answered, day.Add(time.Duration(n)*time.Minute)
 					e.Record.ID = fmt.Sprintf("10000000-0000-4000-8000-%012d", n+10*i) // nodes have some in common
 					ids[e.Record.ID] = true

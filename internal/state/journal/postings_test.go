@@ -68,7 +68,7 @@ func randomQuery(random *rand.Rand, r *Record) Query {
 func TestJ5SearchesFindWhatAScanFinds(t *testing.T) {
 	t.Parallel()
 	EachStore(t, func(t *testing.T, st Store, keys *Keys) {
-		g := Generation{Authentications: 1000, Days: 20, Merchants: 6, Seed: 5}
+		g := Generation{Authentications: 800, Days: 12, Merchants: 6, Seed: 5}
 		if err := Generate(t.Context(), st, keys, g, planned, func(int) {}); err != nil {
 			t.Fatal(err)
 		}
@@ -89,11 +89,11 @@ func TestJ5SearchesFindWhatAScanFinds(t *testing.T) {
 				}
 			}
 		}
-		compare("before hours are counted", 40)
+		compare("before hours are counted", 20)
 		rollAll(t, st)
-		compare("after hours were counted", 100)
+		compare("after hours were counted", 50)
 		var later []Entry
-		for n := 0; n < 1000; n += 50 { // a challenge that ends late, and a request at the same moment
+		for n := 0; n < 800; n += 40 { // a challenge that ends late, and a request at the same moment
 			e := g.entry(n, planned, keys, newRandom(g))
 			e.Kind, e.Record.Status, e.Record.Result, e.Record.ACS = Resulted, "completed", "rejected", "ACS-late"
 			other := e
@@ -103,9 +103,9 @@ func TestJ5SearchesFindWhatAScanFinds(t *testing.T) {
 		if _, err := st.Write(t.Context(), later); err != nil {
 			t.Fatal(err)
 		}
-		compare("after records have changed", 40)
+		compare("after records have changed", 20)
 		rollAll(t, st)
-		compare("after they were counted again", 40)
+		compare("after they were counted again", 20)
 	})
 }
 

@@ -49,47 +49,54 @@ func randomEntry(keys *journal.Keys, random *rand.Rand, authentications int) jou
 	return e
 }
 
-// recount counts the records that the store has as the rules of reports say, without the times.
-func recount(t *testing.T, st journal.Store, q journal.CountQuery) map[string]journal.Rollup {
+// begun returns the records of all authentications that have begun.
+func begun(t *testing.T, st journal.Store) (all []journal.Record) {
 	t.Helper()
-	all := map[string]*journal.Rollup{}
-	search := journal.Query{Begun: true, Merchant: q.Merchant, From: q.From, To: q.To, Limit: 1000}
-	for {
-		page, err := st.Search(t.Context(), search)
+	for q := (journal.Query{Begun: true, Limit: 1000}); ; {
+		page, err := st.Search(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range page.Records {
-			r := &page.Records[i]
-			value := countedBy[q.By](r)
-			if all[value] == nil {
-				all[value] = journal.NewRollup()
-			}
-			sum := all[value]
-			sum.All++
-			result := r.Result
-			if r.Challenged && result == "authenticated" {
-				result = journal.AfterChallenge
-			}
-			sum.Results[result]++
-			if r.Status == "completed" && (r.TransStatus == "Y" || r.TransStatus == "A") {
-				sum.Successful++
-			}
-			if r.Status == "failed" && !r.Challenged {
-				sum.Failed++
-			}
-			if r.Challenged {
-				sum.Challenged++
-				if r.Status == "expired" {
-					sum.Lost++
-				}
-				if r.Result == "abandoned" {
-					sum.Abandoned++
-				}
-			}
+		all = append(all, page.Records...)
+		if q.Cursor = page.Next; q.Cursor == "" {
+			return all
 		}
-		if search.Cursor = page.Next; search.Cursor == "" {
-			break
+	}
+}
+
+// recount counts records as the rules of reports say, without the times.
+func recount(records []journal.Record, q journal.CountQuery) map[string]journal.Rollup {
+	all := map[string]*journal.Rollup{}
+	for i := range records {
+		r := &records[i]
+		if r.Created.Before(q.From) || !r.Created.Before(q.To) || q.Merchant != "" && r.Merchant != q.Merchant {
+			continue
+		}
+		value := countedBy[q.By](r)
+		if all[value] == nil {
+			all[value] = journal.NewRollup()
+		}
+		sum := all[value]
+		sum.All++
+		result := r.Result
+		if r.Challenged && result == "authenticated" {
+			result = journal.AfterChallenge
+		}
+		sum.Results[result]++
+		if r.Status == "completed" && (r.TransStatus == "Y" || r.TransStatus == "A") {
+			sum.Successful++
+		}
+		if r.Status == "failed" && !r.Challenged {
+			sum.Failed++
+		}
+		if r.Challenged {
+			sum.Challenged++
+			if r.Status == "expired" {
+				sum.Lost++
+			}
+			if r.Result == "abandoned" {
+				sum.Abandoned++
+			}
 		}
 	}
 	sums := map[string]journal.Rollup{}
@@ -130,6 +137,7 @@ func countAll(t *testing.T, st journal.Store, q journal.CountQuery) (map[string]
 // checkCounts compares counts of all kinds with a recount. It returns the times of all authentications.
 func checkCounts(t *testing.T, st journal.Store, when string) []int64 {
 	t.Helper()
+	records := begun(t, st)
 	for by := range countedBy {
 		for _, q := range []journal.CountQuery{
 			{From: time.Unix(0, 0), To: day}, {From: day.Add(-40 * time.Hour), To: day, Hourly: true},
@@ -142,7 +150,7 @@ func checkCounts(t *testing.T, st journal.Store, when string) []int64 {
 		} {
 			q.By = by
 			got, _ := countAll(t, st, q)
-			if want := recount(t, st, q); !reflect.DeepEqual(got, want) {
+			if want := recount(records, q); !reflect.DeepEqual(got, want) {
 				t.Fatalf("%s: counts of %+v:\n%+v, want\n%+v", when, q, got, want)
 			}
 		}
@@ -361,7 +369,7 @@ func TestK5NodesWriteWhileTheyCount(t *testing.T) {
 	for i, st := range nodes {
 		random := rand.New(rand.NewPCG(4, uint64(i)))
 		work.Go(func() {
-			for range 60 {
+			for range 25 {
 				batch := []journal.Entry{randomEntry(keys, random, 30), randomEntry(keys, random, 30)}
 				_, err := st.Write(t.Context(), batch)
 				for tries := 1; err != nil && tries < 50; tries++ { // another node has written the same at the same time
