@@ -38,8 +38,10 @@ async function start(readyFile, args, log, signal) {
     errors = (errors + text).slice(-maxErrors);
     log?.(text);
   });
+  const handles = [program, program.stdin, program.stdout, program.stderr];
   const stop = async () => {
-    program.ref();
+    // It has ended when its outputs have, too: until then each of them keeps this process alive.
+    for (const handle of handles) handle.ref();
     program.stdin.end();
     await ended;
   };
@@ -53,7 +55,7 @@ async function start(readyFile, args, log, signal) {
     const ready = JSON.parse(await readFile(readyFile, "utf8"));
     program.stdout.resume();
     // A sandbox that is not stopped does not keep this process alive. Its standard input ends with this process.
-    for (const handle of [program, program.stdin, program.stdout, program.stderr]) handle.unref();
+    for (const handle of handles) handle.unref();
     const { api, apiKey, otherApiKey, shop, console, control, ca, results, acs, directories, ds } = ready;
     const sandbox = { url: api, apiKey, otherApiKey, shop, console, control, ca, results, acs, directories, ds, stop };
     if (Symbol.asyncDispose) sandbox[Symbol.asyncDispose] = stop;

@@ -72,6 +72,19 @@ func (l *shopLoad) wantDisabled(n float64) {
 	}
 }
 
+// wantJournaled waits until the journal has each refused request.
+func (l *shopLoad) wantJournaled(v *rig.Victim) {
+	l.Helper()
+	rig.Must(l.T, rig.WithJournal(l.Context(), v.ConfigFile, func(st journal.Store, _ *journal.Keys) error {
+		want := l.refused.Load()
+		waittest.Until(l, "the journal to have each refused request", func() bool { return countRefused(l.T, st) >= want })
+		if n := countRefused(l.T, st); n != want {
+			l.Errorf("the journal has %d refused requests with their reason, want %d", n, want)
+		}
+		return nil
+	}))
+}
+
 // TestG14DisabledMerchantIsRefusedOnAllNodes: under load at two nodes, a merchant is disabled. As soon as both
 // know, every request that begins something is refused, also after a restart. What was under way gets its
 // result, and other merchants are served. Enabled again, all is as before. The counts of callers, nodes,
@@ -137,6 +150,8 @@ func TestG14DisabledMerchantIsRefusedOnAllNodes(t *testing.T) {
 		return n
 	}
 	refusedBy := counted(one) + counted(two)
+	// What a node has not written down yet of a request that it refused ends with it, too.
+	l.wantJournaled(one)
 	two.Kill()
 	two.Start()
 	if !l.pay(two) {
@@ -159,13 +174,7 @@ func TestG14DisabledMerchantIsRefusedOnAllNodes(t *testing.T) {
 	if int64(came) != l.sent.Load() {
 		t.Errorf("%d AReqs came, and %d requests were answered", came, l.sent.Load())
 	}
-	rig.Must(t, rig.WithJournal(t.Context(), one.ConfigFile, func(st journal.Store, _ *journal.Keys) error {
-		waittest.Until(t, "the journal to have each refused request", func() bool { return countRefused(t, st) >= l.refused.Load() })
-		if n := countRefused(t, st); n != l.refused.Load() {
-			t.Errorf("the journal has %d refused requests with their reason, want %d", n, l.refused.Load())
-		}
-		return nil
-	}))
+	l.wantJournaled(one)
 }
 
 // countRefused counts the records of requests that were refused because the merchant was disabled.

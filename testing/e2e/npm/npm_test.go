@@ -216,6 +216,29 @@ func TestStartSandboxOfTheNpmPackage(t *testing.T) {
 	waittest.Until(t, "the end of all sandboxes, which leave nothing", func() bool { return len(rig.ListFiles(t, temp)) == 0 })
 }
 
+// TestStopOfTheNpmPackageComesToItsEnd: a script that waits for stop goes on after it, also when the program's output
+// ends later than the program, and nothing else keeps the script alive.
+func TestStopOfTheNpmPackageComesToItsEnd(t *testing.T) {
+	t.Parallel()
+	dir := installed(t)
+	program := filepath.Join(dir, "program.sh")
+	rig.WriteFile(t, program, []byte(`#!/bin/sh
+		while [ "$1" != --ready-file ]; do shift; done
+		echo '{}' > "$2"
+		echo ready
+		cat # until its standard input ends
+		head -c 3000000000 /dev/zero | tail -c 1 >&2 & # something that is slow to end, and has the same outputs
+	`))
+	rig.Must(t, os.Chmod(program, 0o755))
+	out := output(t, node(t, dir, []string{"THREEDS_BINARY=" + program}, "node", "--input-type=module", "-e", `
+		import { startSandbox } from "@openthreeds/threeds/testing";
+		await (await startSandbox()).stop();
+		console.log("done");`))
+	if out != "done\n" {
+		t.Errorf("the script has not come to its end: %s", out)
+	}
+}
+
 // TestSandboxOfTheNpmPackageEndsWithItsTest: a test that is killed leaves no sandbox.
 func TestSandboxOfTheNpmPackageEndsWithItsTest(t *testing.T) {
 	t.Parallel()
