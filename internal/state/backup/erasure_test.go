@@ -79,6 +79,9 @@ func TestD109ABackupWhileSomethingIsErasedIsWhole(t *testing.T) {
 				must(t, err)
 				want := exportOf(t, from)
 				for other, to := range journals(t, keys) {
+					if frames > 1 && other == kind {
+						continue // once is enough, and it takes long
+					}
 					report, err := Restore(t.Context(), openDir(t), strings.NewReader(file.String()), false, to)
 					must(t, err)
 					if got := exportOf(t, to); got != want {
