@@ -33,7 +33,7 @@ button.main{background:var(--main,var(--accent));border-color:var(--main,var(--a
 button:focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 .spin{width:36px;height:36px;border-radius:50%;border:4px solid var(--line);border-top-color:var(--accent);animation:t 1s linear infinite}
 @keyframes t{to{transform:rotate(1turn)}}
-@media(prefers-reduced-motion:reduce){.spin{animation-duration:4s}}
+@media(prefers-reduced-motion:reduce){.spin{animation:none;border-style:dotted}}
 iframe{border:0;display:block;background:#fff;color-scheme:light}
 iframe[data-threeds=method]{visibility:hidden;position:absolute;width:1px;height:1px;left:0;top:0}
 .unseen{visibility:hidden}
