@@ -25,12 +25,11 @@ type Group struct {
 
 // A Card is one step, with its message explained.
 type Card struct {
-	Row      *Row
-	Plain    string // what it says, in a sentence
-	Groups   []Group
-	Raw      string // the message as JSON
-	Findings []string
-	Others   []Other // messages that may be shown next to it
+	Row    *Row
+	Plain  string // what it says, in a sentence
+	Groups []Group
+	Raw    string  // the message as JSON
+	Others []Other // messages that may be shown next to it
 }
 
 // An Other is the address that shows another message, and its name.

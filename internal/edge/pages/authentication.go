@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ type authenticationView struct {
 	Drawing  *lanes.Drawing
 	Cards    []*lanes.Card
 	Changes  []string
-	Findings []string
+	Findings findingsView
 }
 
 // authenticationPage shows one authentication as a timeline.
@@ -46,7 +47,13 @@ func authenticationPage(h *Handler, v *visit) (result, error) {
 		lanes.Prefix("error ", d.ErrorCode))
 	view.IsOver = api.Status(d.Status).IsFinal()
 	var reasons []string
-	if o := d.Outcome(h.scheme(d.Card.Scheme).Rules); o != nil {
+	rules := h.scheme(d.Card.Scheme).Rules
+	var unkept []api.SchemeFinding
+	for _, f := range d.Record.Findings(rules) {
+		unkept = append(unkept, f.Shape())
+	}
+	view.Findings = newFindingsView(d.Card.Scheme, unkept)
+	if o := d.Outcome(rules); o != nil {
 		view.Outcome = o
 		if o.Reason != "" {
 			reasons = append(reasons, string(o.Reason))
@@ -55,25 +62,38 @@ func authenticationPage(h *Handler, v *visit) (result, error) {
 			reasons = append(reasons, describeError(o.Error))
 		}
 	}
+	deliveries := map[string]string{} // the last attempt at each event and endpoint
 	for i := range d.Steps {
 		step := &d.Steps[i]
 		switch step.Step {
 		case "request":
 			view.Changes = append(view.Changes, step.Findings...)
 		case "erro": // the outcome says it
+		case "areq": // the rules of the scheme that it does not keep, which the record has
+		case "lookup", "spc.answer": // their cards say it
+		case "webhook":
+			for _, finding := range step.Findings {
+				to, _, _ := strings.Cut(finding, ": ")
+				deliveries[to] = finding
+			}
 		case "rreq":
 			reasons = append(reasons, h.cancelReason(d, step))
 			fallthrough
 		default:
 			for _, finding := range step.Findings {
 				switch {
-				case step.Step == "webhook" && !strings.Contains(finding, "failed"): // it was delivered
+				case strings.HasPrefix(finding, journal.Withheld): // the card says it
 				case !strings.HasPrefix(finding, refusedPrefix):
-					view.Findings = append(view.Findings, finding)
+					view.Findings.Others = append(view.Findings.Others, finding)
 				case step.Step == "rreq":
 					reasons = append(reasons, "an RReq was "+finding)
 				}
 			}
+		}
+	}
+	for _, finding := range slices.Sorted(maps.Values(deliveries)) {
+		if strings.Contains(finding, " failed, ") {
+			view.Findings.Others = append(view.Findings.Others, finding)
 		}
 	}
 	view.Reason = lanes.Join("; ", reasons...)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/edge/lanes"
 )
 
@@ -15,12 +16,9 @@ type explained struct {
 	Errors                 []struct {
 		Pointer, Code, Rule, Cure, Source string
 	}
-	Warnings       []struct{ Text string }
-	Normalised     []struct{ Pointer, Rule string }
-	SchemeFindings []struct {
-		Element, Level, Since, Text, Source string
-		InForce                             bool
-	}
+	Warnings           []struct{ Text string }
+	Normalised         []struct{ Pointer, Rule string }
+	SchemeFindings     []api.SchemeFinding
 	Lines              []string
 	Message, WouldSend json.RawMessage // masked
 }
@@ -36,6 +34,7 @@ type explainView struct {
 	Merchants []choice
 	Fault     string
 	Got       *explained
+	Findings  findingsView
 	Groups    []lanes.Group
 	Raw       string
 }
@@ -70,7 +69,7 @@ func explainText(h *Handler, v *visit) (result, error) {
 	if got.status = faultStatus(view.Fault); view.Fault != "" {
 		return got, nil
 	}
-	view.Got = &answer
+	view.Got, view.Findings = &answer, newFindingsView(answer.Scheme, answer.SchemeFindings)
 	shown := answer.WouldSend
 	if !answer.IsRequest() {
 		shown = answer.Message

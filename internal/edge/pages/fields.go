@@ -17,9 +17,11 @@ func (h *Handler) newMessageCard(d *journal.Detail, r *lanes.Row, step *journal.
 	if len(step.Personal) > 0 {
 		c.Groups = append(c.Groups, e.ExplainPersonal(step.Message, step.Personal))
 	}
-	c.Findings = step.Findings
-	if step.Step == "webhook" { // which has no message, but what became of it
+	switch step.Step { // those without a message say what became of them
+	case "webhook":
 		c.Plain = lanes.Join(" ", c.Plain, strings.Join(step.Findings, "; "))
+	case "lookup", "spc.answer":
+		c.Plain = lanes.Join(" ", c.Plain, sentence(strings.Join(step.Findings, "; ")))
 	}
 	return c
 }

@@ -1,9 +1,13 @@
 package pages
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,20 +84,50 @@ type auditView struct {
 }
 
 // An auditEntry is one line of the audit trail.
-type auditEntry struct{ operator.Entry }
-
-// Change returns what a line says in addition to its object.
-func (e *auditEntry) Change() string {
-	return lanes.Join(" → ", shortJSON(e.Before), shortJSON(e.After))
+type auditEntry struct {
+	operator.Entry
+	Label string // what the issuer of OpenID Connect calls the person; "" if that is not known
 }
 
-// shortJSON returns a value as JSON that is not too long; "" for none.
-func shortJSON(value any) string {
-	if value == nil {
-		return ""
+// maxObject is how much of an object a line shows: an id whole, and of a hash what tells it from others.
+const maxObject = 36
+
+// ShortObject returns the object, shortened.
+func (e *auditEntry) ShortObject() string { return lanes.Shorten(e.Object, maxObject) }
+
+// Changes returns what a line says in addition to its object: the members that differ, each with what it was before.
+func (e *auditEntry) Changes() (lines []string) {
+	before, hadMembers := e.Before.(map[string]any)
+	after, hasMembers := e.After.(map[string]any)
+	if e.Before != nil && !hadMembers || e.After != nil && !hasMembers {
+		return []string{lanes.Join(" → ", shortText(e.Before), shortText(e.After))}
 	}
-	text, _ := json.Marshal(value) // it was read from JSON
-	return lanes.Shorten(string(text), 200)
+	names := slices.AppendSeq(slices.Collect(maps.Keys(before)), maps.Keys(after))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		was, is := shortText(before[name]), shortText(after[name])
+		switch {
+		case reflect.DeepEqual(before[name], after[name]) || was+is == "":
+		case was == "" || is == "" && e.After == nil:
+			lines = append(lines, name+": "+was+is)
+		default:
+			lines = append(lines, name+": "+was+" → "+cmp.Or(is, "none"))
+		}
+	}
+	return lines
+}
+
+// maxValue is the length of the longest value that a line of the audit trail shows.
+const maxValue = 120
+
+// shortText returns a text as it is and any other value as JSON, shortened; "" for none.
+func shortText(value any) string {
+	text, isText := value.(string)
+	if !isText && value != nil {
+		bytes, _ := json.Marshal(value) // it was read from JSON
+		text = string(bytes)
+	}
+	return lanes.Shorten(text, maxValue)
 }
 
 // auditQuery returns the search that an address asks for, and what is wrong with it.
@@ -136,8 +170,16 @@ func auditPage(h *Handler, v *visit) (result, error) {
 		got.status = http.StatusBadRequest
 		return got, nil
 	}
+	users, err := h.Acts.ListOperators(v.Context(), v.session.Actor)
+	if err != nil {
+		return result{}, err
+	}
+	labels := map[string]string{}
+	for i := range users {
+		labels[users[i].Who()] = users[i].Label
+	}
 	for _, e := range found.Data {
-		view.Entries = append(view.Entries, auditEntry{e})
+		view.Entries = append(view.Entries, auditEntry{e, labels[e.Who]})
 	}
 	if found.Next != "" {
 		view.Older = "/audit?" + without(v.URL.Query(), "cursor") + "&" + url.Values{"cursor": {string(found.Next)}}.Encode()

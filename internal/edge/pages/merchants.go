@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -142,6 +143,50 @@ func (h *Handler) newAcquirerRows(m *account.Merchant, typed url.Values) (rows [
 // acquirerName returns the name of the input for a key of one scheme.
 func acquirerName(scheme, key string) string { return "per_directory." + scheme + "." + key }
 
+// What a form says of the rules of schemes, of messages that are changed on the way, and of pages for shoppers.
+const (
+	rulesInput         = "scheme_rules"
+	bridgingInput      = "bridging"
+	transliterateInput = "transliterate"
+	colourInput        = "page.colour"
+	accentInput        = "page.accent"
+)
+
+// A policyView is what a form says of how requests of a merchant are treated, and how its pages look.
+type policyView struct {
+	Rules                   []choice
+	Bridging, Transliterate bool
+	Colour, Accent          string
+}
+
+// newPolicyView returns the policy and the look of a merchant. What was typed wins.
+func newPolicyView(m *account.Merchant, typed url.Values) policyView {
+	rules, colours := cmp.Or(m.SchemeRules, "warn"), m.Page
+	view := policyView{Bridging: m.Bridging, Transliterate: m.Transliterate}
+	if typed.Has(rulesInput) {
+		rules, colours = typed.Get(rulesInput), account.Page{Colour: typed.Get(colourInput), Accent: typed.Get(accentInput)}
+		view.Bridging, view.Transliterate = typed.Has(bridgingInput), typed.Has(transliterateInput)
+	}
+	for _, c := range []choice{
+		{Value: "warn", Name: "Record and log what is missing"}, {Value: "enforce", Name: "Refuse the request"},
+		{Value: "off", Name: "Do not look"},
+	} {
+		c.Selected = c.Value == rules
+		view.Rules = append(view.Rules, c)
+	}
+	view.Colour, view.Accent = colours.Colour, colours.Accent
+	return view
+}
+
+// applyPolicy puts the policy and the look of a form into a merchant. A form without the rules of schemes has neither.
+func applyPolicy(m *account.Merchant, form url.Values) {
+	if form.Has(rulesInput) {
+		m.SchemeRules = form.Get(rulesInput)
+		m.Bridging, m.Transliterate = form.Has(bridgingInput), form.Has(transliterateInput)
+		m.Page.Colour, m.Page.Accent = strings.TrimSpace(form.Get(colourInput)), strings.TrimSpace(form.Get(accentInput))
+	}
+}
+
 // applyLists puts the origins of a form and its values for single schemes into a merchant.
 func (h *Handler) applyLists(m *account.Merchant, form url.Values) error {
 	if form.Has(originsInput) {
@@ -238,6 +283,7 @@ type merchantsView struct {
 	Inputs    []input
 	Acquirers []acquirerRow
 	Origins   string // one on each line
+	Policy    policyView
 	Fault     string
 	Keys      *keysView
 }
@@ -307,6 +353,7 @@ func (h *Handler) showMerchant(v *visit, typed url.Values, fault string) (result
 		}
 		view.Inputs = append(view.Inputs, in)
 	}
+	view.Policy = newPolicyView(&e.Merchant, typed)
 	view.Acquirers, view.Origins = h.newAcquirerRows(&e.Merchant, typed), strings.Join(e.Origins, "\n")
 	if typed.Has(originsInput) {
 		view.Origins = typed.Get(originsInput)
@@ -342,7 +389,9 @@ func changeMerchant(h *Handler, v *visit) (result, error) {
 		}
 	}
 	_, err := h.Acts.ChangeMerchant(v.Context(), by, name, version, func(m *account.Merchant) error {
-		return errors.Join(body.Apply(m), h.applyLists(m, v.PostForm))
+		err := errors.Join(body.Apply(m), h.applyLists(m, v.PostForm))
+		applyPolicy(m, v.PostForm)
+		return err
 	})
 	fault, err := faultOf(err)
 	if fault != "" {

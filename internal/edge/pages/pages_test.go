@@ -228,7 +228,7 @@ func TestK4Timeline(t *testing.T) {
 	s.want(w, 200, "129.00 EUR, Visa", "order-17", "Authenticated, after a challenge", "transStatus Y · ECI 05", "Shifts to the issuer", "Authorise",
 		"POST /authentications", ">AReq<", ">ARes<", ">RReq<", ">RRes<", "Where 23.1 s went",
 		`aria-label="1.46 s: ARes C, Visa to threeds"`, "while the shopper is at the bank, cut", "648 ms", "The result of the challenge: the shopper passed.",
-		"What decides", "transStatus", "<span class=\"masked\">***</span>", "purchaseAmount: a number was made a string", "visa asks for cardholder e-mail",
+		"What decides", "transStatus", "<span class=\"masked\">***</span>", "purchaseAmount: a number was made a string",
 		`href="/authentications/`+passedID+`">`, "Link to this") // what is shared inside the house has no card in it
 	s.want(s.get("viewer", "/authentications/"+passedID+"?step=ares&beside=areq"), 200,
 		"The bank wants to ask the shopper.", "What we asked the directory server", "400000******0103", "What is bought", "amount in minor units")

@@ -108,6 +108,7 @@ func TestK6AcquirersAndOriginsAreEdited(t *testing.T) {
 	form := url.Values{
 		"version": {version()}, "origins": {"https://b.example\r\n https://c.example\n"}, visa + "acquirer_bin": {""},
 		visa + "acquirer_merchant_id": {" M-1 "}, "per_directory.jcb.acquirer_bin": {"353011"}, "rate": {"20/s"}, "in_flight": {"50"},
+		"scheme_rules": {"enforce"}, "transliterate": {"1"}, "page.colour": {"#0A5C36"},
 	}
 	if w := s.post("operator", at, form); w.Code != 303 {
 		t.Fatalf("change: %d %s", w.Code, w.Body)
@@ -116,9 +117,10 @@ func TestK6AcquirersAndOriginsAreEdited(t *testing.T) {
 	must(t, err)
 	want := map[string]account.Requestor{"visa": {ID: "R-1", AcquirerMerchantID: "M-1"}, "jcb": {AcquirerBIN: "353011"}}
 	if !maps.Equal(e.PerDirectory, want) || strings.Join(e.Origins, " ") != "https://b.example https://c.example" ||
-		e.Rate.PerSecond() != 20 || e.InFlight != 50 {
+		e.Rate.PerSecond() != 20 || e.InFlight != 50 || e.SchemeRules != "enforce" || !e.Transliterate || e.Bridging || e.Page.Colour != "#0a5c36" {
 		t.Errorf("the merchant is %+v", e.Merchant)
 	}
+	s.want(s.get("operator", at), 200, `<option value="enforce" selected>`, `name="transliterate" value="1" checked`, `name="page.colour" value="#0a5c36"`)
 	if body := s.get("viewer", at).Body.String(); !strings.Contains(body, "353011") || strings.Contains(body, "{&#34;") {
 		t.Error("a viewer does not see the acquirer, or sees JSON")
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
@@ -29,27 +30,113 @@ func (s *site) addFailed(code, finding string, before ...journal.Step) {
 	}
 	areq := stepOf("areq", r.Created)
 	areq.Message = masked(s.TB, `{"messageType": "AReq", "messageVersion": "2.2.0", "deviceChannel": "02", "messageCategory": "01"}`)
-	areq.Findings = []string{"billAddrCity: advised"}
+	areq.Findings, r.Unkept = []string{"billAddrCity: advised"}, []journal.Rule{{Element: "billAddrCity", Rule: "advise"}}
 	erro := stepOf("erro", r.Created.Add(10*time.Second))
 	erro.Findings = []string{finding}
 	s.add(journal.Answered, r, append(append([]journal.Step{stepOf("request", r.Created), areq}, before...), erro)...)
 }
 
-// TestK4DeliveredWebhookIsNoFinding: an event that was delivered is in the timeline alone; one that was not is a
-// finding.
+// findings returns the card of findings of the authentication with an id.
+func (s *site) findings(id string) string {
+	s.Helper()
+	_, card, _ := strings.Cut(s.get("viewer", "/authentications/"+id).Body.String(), "<h2>Findings</h2>")
+	card, _, _ = strings.Cut(card, "</section>")
+	return card
+}
+
+// TestK4DeliveredWebhookIsNoFinding: an event that was delivered is in the timeline alone, also after attempts that
+// failed; one that was not delivered is one finding.
 func TestK4DeliveredWebhookIsNoFinding(t *testing.T) {
 	t.Parallel()
-	for finding, isFinding := range map[string]bool{
-		"authentication.completed to ep_1: 204": false, "authentication.completed to ep_1: attempt 1 failed, 500": true,
+	const to = "authentication.completed to ep_1: "
+	for _, test := range []struct {
+		attempts []string
+		want     int
+	}{
+		{[]string{"204"}, 0}, {[]string{"attempt 1 failed, 500", "200"}, 0}, {[]string{"attempt 1 failed, 500", "attempt 2 failed, 500"}, 1},
 	} {
 		s := newSite(t)
-		s.addFailed("405", "405 Connection timeout", journal.Step{Step: "webhook", At: s.Now, Findings: []string{finding}})
-		body := s.get("viewer", "/authentications/"+failedID).Body.String()
-		_, findings, _ := strings.Cut(body, "<h2>Findings</h2>")
-		findings, _, _ = strings.Cut(findings, "</section>")
-		if strings.Contains(findings, "ep_1") != isFinding {
-			t.Errorf("%s: among the findings %t, want %t", finding, !isFinding, isFinding)
+		var steps []journal.Step
+		for _, attempt := range test.attempts {
+			steps = append(steps, journal.Step{Step: "webhook", At: s.Now, Findings: []string{to + attempt}})
 		}
+		s.addFailed("405", "405 Connection timeout", steps...)
+		if got := strings.Count(s.findings(failedID), "ep_1"); got != test.want {
+			t.Errorf("%q: %d findings, want %d", test.attempts, got, test.want)
+		}
+	}
+}
+
+// TestK4FindingsSayFirstWhatCouldChangeAnOutcome: a rule in force is the first, then one that comes; what a scheme only
+// advises is folded under one line, however much it is.
+func TestK4FindingsSayFirstWhatCouldChangeAnOutcome(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.addFailed("405", "405 Connection timeout")
+	only := s.findings(failedID)
+	if strings.Contains(only, "tw") || !strings.Contains(only, "none that would change an outcome") ||
+		!strings.Contains(only, "<summary>1 recommendation from ") {
+		t.Errorf("a recommendation alone is a warning: %s", only)
+	}
+	r := recordOf("60000000-0000-4000-8000-000000000002")
+	r.Created = s.Now.Add(-time.Minute)
+	r.Unkept = []journal.Rule{
+		{Element: "billAddrCity", Rule: "advise"}, {Element: "mcc", Rule: "format", Since: "2027-05-01"},
+		{Element: "billAddrState", Rule: "advise"}, {Element: "email|homePhone", Rule: "require"},
+	}
+	s.add(journal.Answered, r, stepOf("areq", r.Created))
+	rest := s.findings(r.ID)
+	for _, text := range []string{
+		"2 could change an outcome", "email|homePhone: required", "mcc: required", "not in force yet", "<details", "2 recommendations from ",
+		"billAddrCity: advised", "billAddrState: advised",
+	} {
+		_, after, isThere := strings.Cut(rest, text)
+		if rest = after; !isThere {
+			t.Fatalf("%q is not there, or not in its place", text)
+		}
+	}
+}
+
+// TestK4ListSaysWhoseOnAPhone: of a row of the list a phone shows the merchant, and not that there was no challenge.
+func TestK4ListSaysWhoseOnAPhone(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := recordOf("60000000-0000-4000-8000-000000000002")
+	r.Created, r.Reference = s.Now.Add(-time.Minute), "order-20"
+	s.add(journal.Answered, r, stepOf("areq", r.Created))
+	s.want(s.get("viewer", "/authentications?q=order-20"), 200, `<td class="cwho">`+shop+` <span class="muted s">order-20</span>`,
+		`<td class="muted s cwhy hide-s">no challenge</td>`)
+}
+
+// TestK10AuditSaysWhatChanged: member by member, with what it was before, and by the name that the issuer of OpenID
+// Connect gives the person.
+func TestK10AuditSaysWhatChanged(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.want(s.post("operator", "/keys", url.Values{"merchant": {shop}, "label": {"till 4"}}), 200)
+	who := operator.Actor{Who: operator.OIDCPrefix + "00u1a2b3", Role: operator.Admin}
+	must(t, s.Admin.Operators.AddUser(t.Context(), &operator.User{Name: who.Who, Role: operator.Admin, Label: "zoe@example.com"}))
+	must(t, s.Admin.Operators.Record(t.Context(), who.Entry("merchant.change", "Fjord",
+		map[string]any{"mcc": "5411", "rate": "20/s"}, map[string]any{"mcc": "5812", "rate": "20/s", "in_flight": 50})))
+	s.want(s.get("admin", "/audit"), 200, `<span class="line">in_flight: 50</span><span class="line">mcc: 5411 → 5812</span></td>`,
+		`zoe@example.com <span class="muted s wrap">oidc:00u1a2b3</span>`, `<span class="line">label: till 4</span>`)
+	if body := s.get("admin", "/audit").Body.String(); strings.Contains(body, "0001-01-01") {
+		t.Error("a key without an end has one in the audit trail")
+	}
+}
+
+// TestK4LiabilityIsOneSentence: the sources of who is liable are links, folded under a word.
+func TestK4LiabilityIsOneSentence(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	body := s.get("viewer", "/authentications/"+passedID).Body.String()
+	sentence, why, isFolded := strings.Cut(body, "<summary>Why</summary>")
+	if !isFolded || strings.Contains(sentence, "https://") ||
+		!strings.Contains(sentence, "Visa takes fraud disputes off the merchant for an authenticated payment with eci 05.") {
+		t.Error("the liability is no sentence, or its sources stand before \"Why\"")
+	}
+	if links := strings.Count(why, `<a href="https://`); links < 2 {
+		t.Errorf("%d sources are links, want those of the rule", links)
 	}
 }
 
@@ -63,7 +150,7 @@ func TestK4SilentDirectorySendsNoErro(t *testing.T) {
 	if strings.Contains(body, ">Erro<") || !strings.Contains(body, "no usable answer") {
 		t.Error("the silent directory server sent an Erro")
 	}
-	if !strings.Contains(body, "<p>error 405 of this server: It failed (Connection timeout)</p>") || !strings.Contains(body, "1, nothing was refused for it") {
+	if !strings.Contains(body, "<p>error 405 of this server: It failed (Connection timeout)</p>") || !strings.Contains(body, "none that would change an outcome") {
 		t.Error("the page does not say why there was no answer, or counts that with the findings")
 	}
 	if strings.Contains(body, "error 405, error 405") || strings.Contains(body, "Error, error") {

@@ -21,7 +21,7 @@ func (h *Handler) functions() template.FuncMap {
 	return template.FuncMap{
 		"icon": icon, "scheme": h.schemeMark, "amount": amount, "pill": pillOf, "clock": h.clock, "moment": moment,
 		"segment": url.PathEscape, "took": took, "percent": percent, "number": number, "why": why, "words": words,
-		"width": width, "card": cardName,
+		"width": width, "card": cardName, "sentence": sentence, "sourceLinks": sourceLinks,
 		"merchantInput": newMerchantInput,
 		"number64":      func(n int) string { return number(int64(n)) },
 		"list":          func(of ...string) []string { return of }, "ms": lanes.Span,
@@ -54,6 +54,7 @@ var icons = map[string]string{
 	"eraser":  "M9.5 2.5l4 4-7 7H4.5l-2-2zM6 6l4 4M8 13.5h5.5",
 	"receipt": "M4 2.5h8v11l-2-1.5-2 1.5-2-1.5-2 1.5zM6 5.5h4M6 8.5h4",
 	"nodes":   "M2.5 3h11v4h-11zM2.5 9h11v4h-11zM5 5v.1M5 11v.1",
+	"sliders": "M2.5 5h5M11.5 5h2M7.5 3v4h4V3zM2.5 11h2M8.5 11h5M4.5 9v4h4V9z",
 	"link":    "M9 3h4v4M13 3L7.5 8.5M11 9v4H3V5h4", "copy": "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
 }
 

@@ -99,6 +99,9 @@ func putMessages(steps []Step, text []byte) error {
 	return nil
 }
 
+// Withheld begins the finding of a step whose message is not kept. The length of the message follows.
+const Withheld = "message [withheld, "
+
 // showMessages is putMessages for people: of messages that are not kept the findings say how long they were.
 func showMessages(steps []Step, text []byte) error {
 	if err := putMessages(steps, text); err != nil {
@@ -106,7 +109,7 @@ func showMessages(steps []Step, text []byte) error {
 	}
 	for i := range steps {
 		if s := &steps[i]; s.Digest != "" && s.Message == nil {
-			s.Findings = append(slices.Clone(s.Findings), fmt.Sprintf("message [withheld, %d bytes]", s.Bytes))
+			s.Findings = append(slices.Clone(s.Findings), fmt.Sprintf(Withheld+"%d bytes]", s.Bytes))
 		}
 		steps[i].Digest = "" // it says nothing without its salt
 	}

@@ -150,7 +150,7 @@ func (s *Site) addRecords() {
 	s.Add(journal.Created, one, journal.Step{Step: "request", At: at(0), Findings: []string{"purchaseAmount: a number was made a string"}},
 		journal.Step{Step: "lookup", At: at(0)}, journal.Step{Step: "answered", At: at(3)})
 	s.Add(journal.Method, one, journal.Step{Step: "method", At: at(420)})
-	s.Add(journal.Claimed, one, journal.Step{Step: "areq", At: at(809), Message: areq, Findings: []string{"visa asks for cardholder e-mail or telephone"}})
+	s.Add(journal.Claimed, one, journal.Step{Step: "areq", At: at(809), Message: areq})
 	s.Add(journal.Answered, one, journal.Step{Step: "ares", At: at(1457), Message: ares})
 	s.Add(journal.Shown, one, journal.Step{Step: "challenge", At: at(1461)}, journal.Step{Step: "creq", At: at(1461), Message: creq})
 	s.Add(journal.Resulted, one, journal.Step{Step: "rreq", At: at(22816), Message: rreq}, journal.Step{Step: "rres", At: at(22819)})
@@ -529,6 +529,7 @@ var Faces = map[string]string{
 	"disabled": "/merchants/Other%20Shop", "acquirers": "/merchants/Fjord",
 	"keys": "/keys", "tokens": "/tokens", "audit": "/audit", "gone": "/nowhere", "webhooks": "/webhooks",
 	"webhook": "/webhooks/" + HookID, "operators": "/operators", "explain": "/explain", "overview": "/", "erase": "/erase",
+	"findings": "/authentications/40000000-0000-4000-8000-000000000001",
 	"personal": "/authentications/" + PersonalID + "?step=areq",
 	"nodes":    "/nodes", "directories": "/directories", "ranges": "/ranges?prefix=4000", "rangediff": "/ranges/visa/diff",
 	"certificates": "/certificates", "certificate": "/certificates/visa?done=request", "nocertificate": "/certificates/mastercard",
