@@ -125,6 +125,8 @@ func routes() []route {
 			reportMandates},
 		{"GET", "overview", "journal report", "Say how authentications went, and what needs attention", overview},
 		{"GET", "nodes", "nodes", "List the nodes that share the store with how they are", list((*Handler).ListNodes)},
+		{"GET", "configuration", "config show", "Show the configuration in use, and what a reload would change",
+			showConfiguration},
 		{"GET", "directories", "directory list", "List directory servers with how they are",
 			list((*Handler).ListDirectories)},
 		{"GET", "ranges", "ranges status", "Say how things stand with the card ranges of each directory",

@@ -146,6 +146,7 @@ var answers = map[string][]any{
 	"GET reports/mandates":          {api.List[MandateRow]{}},
 	"GET overview":                  {Overview{}},
 	"GET nodes":                     {api.List[cluster.Member]{}},
+	"GET configuration":             {Configuration{}},
 	"GET directories":               {api.List[Directory]{}},
 	"GET ranges":                    {api.List[RangesOfScheme]{}},
 	"GET ranges/{scheme}":           {FoundRanges{}},

@@ -58,6 +58,28 @@ func TestK3NodesPage(t *testing.T) {
 	}
 }
 
+// TestK3ConfigurationPage: what is in use stands there with its place, defaults apart; of a secret only its file; and
+// what the file would change, or why a start with it would fail.
+func TestK3ConfigurationPage(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.want(s.get("operator", "/configuration"), 404)
+	n := s.AddNode()
+	s.want(s.get("operator", "/configuration"), 200, "The file says what is in use", "directories[visa].areq_url", "https://ds.visa.example/areq",
+		">threeds.yaml:12</td>", ">store</td>", "set, in /etc/threeds/proxy", "1 key without a value of its own")
+	n.Configuration.Changes = []admin.SettingChange{
+		{Key: "store.url", Before: "file:a", After: "file:b", NeedsRestart: true}, {Key: "log.level", Before: "info", After: "debug"},
+	}
+	s.want(s.get("operator", "/configuration"), 200, "What the file would change", "file:b", "a restart", "debug", "a reload")
+	n.Configuration.Faults = []string{"threeds.yaml:4: stor: no such key (did you mean store?)"}
+	w := s.get("operator", "/configuration")
+	s.want(w, 200, "The next start would fail", "did you mean store?")
+	if strings.Contains(w.Body.String(), "What the file would change") {
+		t.Error("a file that cannot be used would change something")
+	}
+	s.want(s.get("viewer", "/configuration"), 403)
+}
+
 // TestK3OverviewSaysWhatNeedsAttention: in words, the most urgent first, and to a merchant's own people what is theirs.
 func TestK3OverviewSaysWhatNeedsAttention(t *testing.T) {
 	t.Parallel()
@@ -229,7 +251,8 @@ func TestK8MatrixIsExact(t *testing.T) {
 	}
 	changesNothing := withRanges()
 	for at, want := range map[string][6]int{
-		"GET /nodes": {200, 200, 200, 403, 403, 403}, "GET /directories": {200, 200, 200, 403, 403, 403}, "GET /ranges": {200, 200, 200, 403, 403, 403},
+		"GET /nodes": {200, 200, 200, 403, 403, 403}, "GET /configuration": {403, 200, 200, 403, 403, 403},
+		"GET /directories": {200, 200, 200, 403, 403, 403}, "GET /ranges": {200, 200, 200, 403, 403, 403},
 		"GET /ranges?prefix=4000": {200, 200, 200, 403, 403, 403}, "GET /ranges/visa/diff": {200, 200, 200, 403, 403, 403},
 		"POST /ranges/visa/accept": {403, 303, 303, 403, 403, 403}, "POST /ranges/visa/refresh": {403, 303, 303, 403, 403, 403},
 		"POST /ranges/visa/remove": {404, 404, 404, 404, 404, 404},
@@ -271,6 +294,10 @@ func TestK1AttacksInDirectoriesAreText(t *testing.T) {
 		m.Problems = []cluster.Problem{{Part: "configuration", Text: attack, Since: s.Now}, {Part: attack, Text: attack}}
 		m.Past = []cluster.Problem{{Part: "store", Text: attack, Since: s.Now, Over: s.Now}}
 		n.Members = append(n.Members, cluster.Member{Name: "other"})
+		n.Configuration = admin.Configuration{
+			File: attack, Settings: []admin.Setting{{Key: attack, Value: attack, Source: attack}, {SecretFile: attack, Source: "file", Line: 1}},
+			Changes: []admin.SettingChange{{Key: attack, Before: attack, After: attack}},
+		}
 		pair := [2]string{"4000001000000000", "4000001999999999"}
 		s.UseRanges(newGeneration(t, "", pair), newGeneration(t, attack, pair), newGeneration(t, "", pair))
 		s.PutStatus("visa", directory.RefreshStatus{
@@ -278,7 +305,7 @@ func TestK1AttacksInDirectoriesAreText(t *testing.T) {
 			Held: 7, HeldRanges: 1,
 		})
 		for _, at := range []string{
-			"/", "/nodes", "/directories", "/ranges", "/ranges?prefix=4000", "/ranges/visa/diff",
+			"/", "/nodes", "/configuration", "/directories", "/ranges", "/ranges?prefix=4000", "/ranges/visa/diff",
 			"/ranges?prefix=" + url.QueryEscape(attack), "/ranges?done=" + url.QueryEscape(attack),
 			"/ranges/visa/diff?old=" + url.QueryEscape(attack), "/ranges/" + url.PathEscape(attack) + "/diff",
 		} {

@@ -15,10 +15,11 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// directoryActs are the acts on nodes, card ranges and client certificates.
+// directoryActs are the acts on nodes, their configuration, card ranges and client certificates.
 func directoryActs() []Act {
 	all := []Act{
 		{Name: "nodes", Least: operator.Viewer, Doors: byOperators},
+		{Name: "config show", Least: operator.Operator, Doors: byOperators},
 		{Name: "directory list", Least: operator.Viewer, Doors: byHTTP},
 		{Name: "ranges status", Least: operator.Viewer, Doors: byOperators},
 		{Name: "ranges accept", Least: operator.Operator, Action: "ranges.accept", Doors: byOperators},

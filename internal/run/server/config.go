@@ -73,9 +73,11 @@ func Serve(ctx context.Context, o Options) error {
 	}
 	manager := newNotifier(log)
 	r := &reloader{
-		file: o.File, server: s, log: log, level: level, notifier: manager, release: o.Release, inUse: c,
+		file: o.File, server: s, log: log, level: level, notifier: manager, release: o.Release,
 		tried: files, inUseFiles: maps.Clone(files),
 	}
+	r.inUse.Store(c)
+	s.describeConfig = r.describe
 	s.followRotations(ctx, c.Keys, func() { r.fileReplaced(c.Keys) })
 	log.Info("serving", "build", o.Build, "api", cfg.API.Addr(), "results", cfg.Results.Addr(),
 		"console", cfg.Console.Addr())

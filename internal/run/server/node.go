@@ -29,6 +29,12 @@ func (s *Server) newNode() *admin.Node {
 		Endings:     func() map[string]time.Time { return s.activeRuntime().cfg.CertificateEnds },
 		Members:     s.members,
 		Generation:  func(scheme string) *ranges.Generation { return s.activeRuntime().cards.Generation(scheme) },
+		Configuration: func() *admin.Configuration {
+			if s.describeConfig == nil {
+				return nil
+			}
+			return s.describeConfig()
+		},
 		TroubledEndpoints: func(ctx context.Context) ([]admin.TroubledEndpoint, error) {
 			endpoints, err := s.hooks.TroubledEndpoints(ctx)
 			var all []admin.TroubledEndpoint

@@ -10,8 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/edge/console"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/run/config"
@@ -33,7 +35,7 @@ type reloader struct {
 
 	release string
 
-	inUse *config.Config
+	inUse atomic.Pointer[config.Config]
 
 	mu         sync.Mutex   // guards what follows
 	tried      config.Files // as they were at the last attempt
@@ -78,7 +80,7 @@ func (r *reloader) hasChanged() bool {
 func (r *reloader) reload(ctx context.Context, why string) {
 	r.notifier.reloading()
 	defer r.notifier.ready()
-	former := r.inUse
+	former := r.inUse.Load()
 	warnings, changed, err := r.load(ctx)
 	defer func() { r.server.metrics.Reloaded(err == nil) }()
 	if err != nil {
@@ -91,7 +93,7 @@ func (r *reloader) reload(ctx context.Context, why string) {
 	for _, w := range warnings {
 		r.log.Warn("configuration", "warning", w)
 	}
-	r.log.Info("configuration taken up", "because_of", why, "former", former.Hash(), "config", r.inUse.Hash(),
+	r.log.Info("configuration taken up", "because_of", why, "former", former.Hash(), "config", r.inUse.Load().Hash(),
 		"changed", changed)
 	r.record(ctx, former.Hash(), why)
 }
@@ -116,6 +118,27 @@ func (r *reloader) describeRefusal(lines []string) string {
 		text += fmt.Sprintf(" (and %d more)", more)
 	}
 	return text
+}
+
+// describe returns the configuration in use, and how that in the file differs from it.
+func (r *reloader) describe() *admin.Configuration {
+	inUse := r.inUse.Load()
+	shown := &admin.Configuration{
+		File: r.file, Settings: []admin.Setting{}, Changes: []admin.SettingChange{}, Faults: []string{},
+	}
+	for _, s := range inUse.Settings() {
+		shown.Settings = append(shown.Settings,
+			admin.Setting{Key: s.Key, Value: s.Value, SecretFile: s.SecretFile, Source: string(s.Source), Line: s.Line})
+	}
+	next, _, err := config.Load(r.file, time.Now())
+	if err != nil {
+		shown.Faults = faultLines(err)
+		return shown
+	}
+	for _, ch := range inUse.Diff(next) {
+		shown.Changes = append(shown.Changes, admin.SettingChange(ch))
+	}
+	return shown
 }
 
 // configCondition says whether the configuration on disk is in use.
@@ -143,7 +166,7 @@ func (r *reloader) record(ctx context.Context, before, why string) {
 	defer stop()
 	err := r.server.operators.Record(ctx, operator.Entry{
 		Who: nodeActor(), From: why, Action: "config.reload", Object: filepath.Base(r.file),
-		Before: reloadHash{before}, After: reloadHash{r.inUse.Hash()},
+		Before: reloadHash{before}, After: reloadHash{r.inUse.Load().Hash()},
 	})
 	if err != nil {
 		r.log.Warn("reload not in the audit trail", "err", err)
@@ -167,7 +190,7 @@ func (r *reloader) load(ctx context.Context) (warnings, changed []string, err er
 		r.tried, r.seen = next, nil
 	}()
 	var ring *keyring.Ring
-	c, files, err := r.inUse.Reload(r.file, time.Now(), func(file string) (err error) {
+	c, files, err := r.inUse.Load().Reload(r.file, time.Now(), func(file string) (err error) {
 		ring, err = r.loadNextRing(file)
 		return err
 	})
@@ -183,10 +206,10 @@ func (r *reloader) load(ctx context.Context) (warnings, changed []string, err er
 	r.level.Set(logLevel(c))
 	c.Certificates.Log(r.log, time.Now())
 	r.mu.Lock()
-	changed = r.inUse.ChangedKeys(c, r.inUseFiles, files)
+	changed = r.inUse.Load().ChangedKeys(c, r.inUseFiles, files)
 	r.inUseFiles = maps.Clone(files)
 	r.mu.Unlock()
-	r.inUse = c
+	r.inUse.Store(c)
 	return c.Warnings, changed, nil
 }
 

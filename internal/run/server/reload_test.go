@@ -14,6 +14,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/base/waittest"
+	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/engine/mpi"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -107,8 +108,9 @@ func TestRefusedConfigurationIsTriedOnce(t *testing.T) {
 		var log bytes.Buffer
 		r := &reloader{
 			file: file, server: &Server{metrics: obs.NewMetrics(), apiKeys: account.New(nil, nil, nil, nil)},
-			log: slog.New(slog.NewTextHandler(&log, nil)), inUse: new(config.Config), tried: config.Files{},
+			log: slog.New(slog.NewTextHandler(&log, nil)), tried: config.Files{},
 		}
+		r.inUse.Store(new(config.Config))
 		_, err := r.tried.Read(file)
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -154,7 +156,8 @@ func TestReloadThatCannotBeBuiltIsRefused(t *testing.T) {
 	n.ring.Store(ring)
 	was, wasRing := n.active, ring
 	var log bytes.Buffer
-	r := &reloader{file: file, server: n, log: slog.New(slog.NewTextHandler(&log, nil)), level: new(slog.LevelVar), inUse: c, tried: files}
+	r := &reloader{file: file, server: n, log: slog.New(slog.NewTextHandler(&log, nil)), level: new(slog.LevelVar), tried: files}
+	r.inUse.Store(c)
 	spoken := config.Versions
 	t.Cleanup(func() { config.Versions = spoken })
 	config.Versions = append(slices.Clone(config.Versions), "9.9.9")
@@ -164,13 +167,40 @@ func TestReloadThatCannotBeBuiltIsRefused(t *testing.T) {
 		!strings.Contains(said, "no protocol version") || strings.Contains(said, "taken up") {
 		t.Errorf("said %s", said)
 	}
-	if n.active != was || r.inUse != c || n.ring.Load() != wasRing || r.level.Level() != slog.LevelInfo {
+	if n.active != was || r.inUse.Load() != c || n.ring.Load() != wasRing || r.level.Level() != slog.LevelInfo {
 		t.Errorf("something of it is in use: %+v", r)
 	}
 	for range 2 { // a change is used once the next check finds the same content
 		if r.hasChanged() {
 			t.Error("it would be tried again, though nothing has changed")
 		}
+	}
+}
+
+// TestConsoleShowsTheConfigurationAsTheCommandsDo: every key in use with its line, what another file would change and
+// whether that needs a restart, and why a start with it would fail. No secret is among it.
+func TestConsoleShowsTheConfigurationAsTheCommandsDo(t *testing.T) {
+	file, text := writeConfig(t)
+	c, files, err := config.Load(file, time.Now())
+	must(t, err)
+	r := &reloader{file: file, tried: files}
+	r.inUse.Store(c)
+	shown := r.describe()
+	if len(shown.Settings) != len(c.Settings()) || shown.File != file || len(shown.Changes)+len(shown.Faults) != 0 {
+		t.Errorf("in use: %d settings of %s, %v, %v", len(shown.Settings), shown.File, shown.Changes, shown.Faults)
+	}
+	at := slices.IndexFunc(shown.Settings, func(s admin.Setting) bool { return s.Key == "log.level" })
+	if at < 0 || shown.Settings[at] != (admin.Setting{Key: "log.level", Value: "debug", Source: "file", Line: shown.Settings[at].Line}) || shown.Settings[at].Line == 0 {
+		t.Errorf("log.level is not shown as the file has it: %+v", shown.Settings)
+	}
+	write(t, file, []byte(strings.Replace(text, "level: debug", "level: error", 1)))
+	want := admin.SettingChange{Key: "log.level", Before: "debug", After: "error", Line: shown.Settings[at].Line}
+	if changed := r.describe(); len(changed.Changes) != 1 || changed.Changes[0] != want {
+		t.Errorf("changes are %+v, want %+v", changed.Changes, want)
+	}
+	write(t, file, []byte(strings.Replace(text, "level: debug", "level: loud", 1)))
+	if broken := r.describe(); len(broken.Changes) != 0 || len(broken.Faults) != 1 || !strings.Contains(broken.Faults[0], "log.level") {
+		t.Errorf("faults are %v, want one of log.level; changes are %v", broken.Faults, broken.Changes)
 	}
 }
 

@@ -216,7 +216,10 @@ type Server struct {
 	writes        writeWatch             // the store's: those of requests, in all runtimes, and this node's sign of life
 	problems      problemLog             // of this node
 	configProblem atomic.Pointer[string] // what is wrong with the configuration on disk; nil: nothing
-	hookFailures  obs.LogThrottle        // failures of the store in the delivery of webhooks
+	// describeConfig returns the configuration in use, and what is in its file. It is nil for a server without a file,
+	// and does not change once the server runs.
+	describeConfig func() *admin.Configuration
+	hookFailures   obs.LogThrottle // failures of the store in the delivery of webhooks
 
 	began     time.Time     // when the server was made, by its own clock
 	resealNow chan struct{} // another secret of the key file has come into use

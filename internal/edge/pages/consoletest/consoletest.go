@@ -301,6 +301,8 @@ type Node struct {
 	Endings     map[string]time.Time
 	Troubled    []admin.TroubledEndpoint
 	Members     []cluster.Member
+	// Configuration is as the file of the node says, unless a test changes it.
+	Configuration admin.Configuration
 }
 
 // NewRoot returns a CA certificate with its key.
@@ -326,6 +328,13 @@ func (s *Site) AddNode() *Node {
 		Name: "node-1 10.0.0.1:8080", State: cluster.Ready, Release: "v1.2.3", Since: s.Now.Add(-26 * time.Hour),
 		Seen: s.Now.Add(-7 * time.Second), Config: "c0ffee12", KeyFile: "69913c56", JournalKeys: "1f2e3d4c", Problems: []cluster.Problem{},
 	}}}
+	n.Configuration = admin.Configuration{File: "/etc/threeds/threeds.yaml", Settings: []admin.Setting{
+		{Key: "keys", Value: "/etc/threeds/keys.json", Source: "file", Line: 1},
+		{Key: "limits.per_directory", Value: "500", Source: "default"},
+		{Key: "directories[visa].areq_url", Value: "https://ds.visa.example/areq", Source: "file", Line: 12},
+		{Key: "directories[visa].client_cert", Value: "managed", Source: "store"},
+		{Key: "forward_proxy.credentials", SecretFile: "/etc/threeds/proxy", Source: "file", Line: 31},
+	}}
 	root, _ := NewRoot(s.TB, "Scheme root", s.Now.AddDate(4, 0, 0))
 	for i, scheme := range []string{"visa", "mastercard"} {
 		d := admin.Directory{
@@ -357,6 +366,7 @@ func (s *Site) AddNode() *Node {
 		TroubledEndpoints: func(context.Context) ([]admin.TroubledEndpoint, error) { return n.Troubled, nil },
 		Members:           func(context.Context) ([]cluster.Member, error) { return n.Members, nil },
 		Generation:        func(string) *ranges.Generation { return nil },
+		Configuration:     func() *admin.Configuration { return &n.Configuration },
 	}
 	return n
 }
@@ -529,9 +539,9 @@ var Faces = map[string]string{
 	"disabled": "/merchants/Other%20Shop", "acquirers": "/merchants/Fjord",
 	"keys": "/keys", "tokens": "/tokens", "audit": "/audit", "gone": "/nowhere", "webhooks": "/webhooks",
 	"webhook": "/webhooks/" + HookID, "operators": "/operators", "explain": "/explain", "overview": "/", "erase": "/erase",
-	"findings": "/authentications/40000000-0000-4000-8000-000000000001",
-	"personal": "/authentications/" + PersonalID + "?step=areq",
-	"nodes":    "/nodes", "directories": "/directories", "ranges": "/ranges?prefix=4000", "rangediff": "/ranges/visa/diff",
+	"findings":      "/authentications/40000000-0000-4000-8000-000000000001",
+	"personal":      "/authentications/" + PersonalID + "?step=areq",
+	"configuration": "/configuration", "nodes": "/nodes", "directories": "/directories", "ranges": "/ranges?prefix=4000", "rangediff": "/ranges/visa/diff",
 	"certificates": "/certificates", "certificate": "/certificates/visa?done=request", "nocertificate": "/certificates/mastercard",
 }
 
@@ -561,6 +571,10 @@ func (s *Site) Fill() {
 	other.Problems = []cluster.Problem{{Part: "store", Text: "writes fail: database or disk is full", Since: s.Now.Add(-time.Minute)}}
 	other.Past = []cluster.Problem{{Part: "journal", Text: "is not written", Since: s.Now.Add(-time.Hour), Over: s.Now.Add(-50 * time.Minute)}}
 	n.Members = append(n.Members, other)
+	n.Configuration.Changes = []admin.SettingChange{
+		{Key: "directories[visa].timeout", Before: "10s", After: "8s", Line: 14},
+		{Key: "store.url", Before: "postgres://threeds@db-1.department.example/threeds", After: "postgres://threeds@db-2.department.example/threeds", NeedsRestart: true, Line: 3},
+	}
 	ca := NewCA(s)
 	s.InstallCertificate(ca, "first.example", "")
 	s.Want(s.Post("operator", "/certificates/visa", url.Values{"do": {"activate"}}), 303)
