@@ -24,6 +24,8 @@ type ceremony struct {
 	Nonce    string                `json:"nonce,omitempty"`    // of OpenID Connect
 	Verifier string                `json:"verifier,omitempty"` // the same
 	WebAuthn *webauthn.SessionData `json:"webauthn,omitempty"`
+	Form     *waitingForm          `json:"form,omitempty"`    // of a confirmation
+	Waiting  string                `json:"waiting,omitempty"` // the secret under which a form waits for a fresh login
 }
 
 // The kinds of ceremonies: what is sealed for one is no other.
@@ -31,10 +33,19 @@ const (
 	passkeyLogin        = "passkey"
 	passkeyRegistration = "registration"
 	oidcLogin           = "oidc"
+	confirmation        = "confirmation"
 )
 
 // ceremonyTime is how long a login may take.
 const ceremonyTime = 15 * time.Minute
+
+// timeOf returns how long a ceremony of a kind may take.
+func timeOf(kind string) time.Duration {
+	if kind == confirmation {
+		return confirmTime
+	}
+	return ceremonyTime
+}
 
 // The errors of ceremonies, which the pages tell.
 var (
@@ -58,7 +69,7 @@ func (s *Service) sealCeremony(w http.ResponseWriter, r *http.Request, kind stri
 		browser = operator.NewSecret()
 		s.setCookie(w, s.browserCookie(), browser, 0)
 	}
-	c.ID, c.Browser, c.Ends = operator.NewSecret(), hashOf(browser), s.Operators.Now().Add(ceremonyTime)
+	c.ID, c.Browser, c.Ends = operator.NewSecret(), hashOf(browser), s.Operators.Now().Add(timeOf(kind))
 	plain, err := json.Marshal(c)
 	if err != nil {
 		panic(err) // a ceremony has nothing that cannot be encoded

@@ -121,7 +121,8 @@ func (s *Service) initMux() {
 
 // Protect returns a handler that passes requests of logged-in operators to next. It sets the headers that keep pages
 // from being framed, cached or scripted by others. A visitor who has not logged in is redirected to the login. A form
-// is refused unless it comes from our own page and has the csrf token of its session.
+// is refused unless it comes from our own page and has the csrf token of its session. A form that was confirmed, see
+// [Service.AskConfirmation], is passed on with the actor's confirmation.
 func (s *Service) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.setHeaders(w)
@@ -142,6 +143,8 @@ func (s *Service) Protect(next http.Handler) http.Handler {
 			s.showFailure(w, err)
 		case !isRead && !hasToken(w, r, &session):
 			s.refuseForm(w)
+		case !isRead && r.PostForm.Has(confirmField) && !s.takeConfirmation(w, r, &session):
+			// it has answered
 		default:
 			next.ServeHTTP(w, r.WithContext(operator.WithSession(r.Context(), &session)))
 		}

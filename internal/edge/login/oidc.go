@@ -117,9 +117,14 @@ func (s *Service) beginOIDC(w http.ResponseWriter, r *http.Request) {
 	}
 	c := ceremony{
 		Next: ownPath(r.URL.Query().Get("next")), Nonce: operator.NewSecret(), Verifier: oauth2.GenerateVerifier(),
+		Waiting: r.URL.Query().Get(confirmField),
+	}
+	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(c.Verifier), oidc.Nonce(c.Nonce)}
+	if c.Waiting != "" { // OpenID Connect Core 1.0, section 3.1.2.1
+		options = append(options, oauth2.SetAuthURLParam("prompt", "login"), oauth2.SetAuthURLParam("max_age", "0"))
 	}
 	state := s.sealCeremony(w, r, oidcLogin, c)
-	to := s.clientOf(settings, provider).AuthCodeURL(state, oauth2.S256ChallengeOption(c.Verifier), oidc.Nonce(c.Nonce))
+	to := s.clientOf(settings, provider).AuthCodeURL(state, options...)
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
@@ -185,9 +190,17 @@ func (s *Service) finishOIDC(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		s.Log.Warn("login by OpenID Connect", "err", err)
+		if errors.Is(err, errStaleLogin) {
+			s.refuseConfirmation(w, r, "unknown", err)
+			return
+		}
 		s.recordFailure(r, "unknown", "the answer of the issuer was not accepted")
 		s.showMessage(w, http.StatusForbidden, "The login was refused",
 			"The answer of the issuer was not accepted. Log in again. The log of the server says why.")
+		return
+	}
+	if c.Waiting != "" {
+		s.showLoggedInAgain(w, r, &c, &who)
 		return
 	}
 	role, merchant, err := settings.rights(who.groups)
@@ -237,6 +250,9 @@ func (s *Service) identify(r *http.Request, settings *OIDC, c *ceremony) (subjec
 	}
 	var claims map[string]json.RawMessage
 	if err := token.Claims(&claims); err != nil {
+		return subject{}, err
+	}
+	if err := c.checkFresh(claims); err != nil {
 		return subject{}, err
 	}
 	if azp, ok := claims["azp"]; (ok || len(token.Audience) > 1) && textOf(azp) != settings.ClientID {

@@ -134,7 +134,13 @@ func (i *issuer) tellUser(w http.ResponseWriter, r *http.Request) {
 // start has a visitor begin to log in, and returns what the browser brings to the issuer.
 func (i *issuer) start(v *visitor, next string) url.Values {
 	i.Helper()
-	a := v.get("/login/oidc?next=" + url.QueryEscape(next))
+	return i.startAt(v, "/login/oidc?next="+url.QueryEscape(next))
+}
+
+// startAt is start by the link of a page.
+func (i *issuer) startAt(v *visitor, link string) url.Values {
+	i.Helper()
+	a := v.get(link)
 	to, err := url.Parse(a.Header.Get("Location"))
 	must(i, err)
 	if a.StatusCode != http.StatusSeeOther || !strings.HasPrefix(to.String(), i.server.URL+"/auth?") {
@@ -147,7 +153,13 @@ func (i *issuer) start(v *visitor, next string) url.Values {
 // logIn has a visitor log in at the issuer.
 func (i *issuer) logIn(v *visitor, next string) answer {
 	i.Helper()
-	return v.get("/login/oidc/callback?" + url.Values{"code": {"the-code"}, "state": {i.start(v, next).Get("state")}, "iss": {i.server.URL}}.Encode())
+	return i.comeBack(v, i.start(v, next))
+}
+
+// comeBack has a visitor come back from the issuer.
+func (i *issuer) comeBack(v *visitor, asked url.Values) answer {
+	i.Helper()
+	return v.get("/login/oidc/callback?" + url.Values{"code": {"the-code"}, "state": {asked.Get("state")}, "iss": {i.server.URL}}.Encode())
 }
 
 // TestD143CodeFlow: the browser goes to the issuer by the link on the page and comes back logged in.

@@ -27,7 +27,8 @@ type page struct {
 	OIDC    string // the link to the issuer; "": there is none
 	Issuer  string
 
-	Path           string // of an invitation
+	Path           string // of an invitation, or where a form goes that is to be confirmed
+	Confirm        string // the sealed ceremony of a confirmation; "": there has to be a login first
 	Name, Merchant string
 	Role           operator.Role
 }

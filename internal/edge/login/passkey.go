@@ -75,9 +75,7 @@ func (s *Service) showLoginAgain(w http.ResponseWriter, r *http.Request, status 
 		if next != "/" {
 			p.OIDC += "?next=" + url.QueryEscape(next)
 		}
-		if u, err := url.Parse(settings.OIDC.Issuer); err == nil {
-			p.Issuer = u.Host
-		}
+		p.Issuer = hostOf(settings.OIDC.Issuer)
 	}
 	if settings.Passkeys {
 		party, err := s.relyingParty()
@@ -94,6 +92,15 @@ func (s *Service) showLoginAgain(w http.ResponseWriter, r *http.Request, status 
 		p.CSRF = s.sealCeremony(w, r, passkeyLogin, ceremony{Next: next, WebAuthn: data})
 	}
 	s.show(w, status, "login", p)
+}
+
+// hostOf returns the host of an issuer, for people to read.
+func hostOf(issuer string) string {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return issuer
+	}
+	return u.Host
 }
 
 // encode returns JSON.

@@ -124,6 +124,15 @@ func newHandler(service *login.Service) http.Handler {
 		}
 		_ = json.NewEncoder(w).Encode(session)
 	})
+	pages.HandleFunc("POST /erase/{what}", func(w http.ResponseWriter, r *http.Request) {
+		session, _ := operator.SessionOf(r.Context())
+		what := operator.Intent{Act: "erase", Object: r.PathValue("what")}
+		if session.Actor.Confirmed.Intent != what {
+			service.AskConfirmation(w, r, "Erase", what)
+			return
+		}
+		_, _ = io.WriteString(w, "erased "+r.PostFormValue("number")+", confirmed by "+session.Actor.Confirmed.By)
+	})
 	mux.Handle("/", service.Protect(pages))
 	return mux
 }
@@ -195,6 +204,7 @@ func (v *visitor) postFrom(path string, form url.Values, origins ...string) answ
 var (
 	optionsPattern = regexp.MustCompile(`data-options="([^"]*)"`)
 	csrfPattern    = regexp.MustCompile(`name="csrf" value="([^"]*)"`)
+	confirmPattern = regexp.MustCompile(`name="confirm" value="([^"]*)"`)
 )
 
 // A form is what a page has for a ceremony of WebAuthn.
@@ -229,6 +239,24 @@ func (a answer) form(t testing.TB) (f form) {
 	f.csrf = html.UnescapeString(csrf[1])
 	must(t, json.Unmarshal([]byte(html.UnescapeString(options[1])), &f.options))
 	return f
+}
+
+// confirmation returns what a page sends to confirm a form, without the answer of a passkey.
+func (a answer) confirmation(t testing.TB) url.Values {
+	t.Helper()
+	csrf, sealed := csrfPattern.FindStringSubmatch(a.body), confirmPattern.FindStringSubmatch(a.body)
+	if csrf == nil || sealed == nil {
+		t.Fatalf("HTTP %d, and no confirmation: %s", a.StatusCode, a.body)
+	}
+	return url.Values{"csrf": {html.UnescapeString(csrf[1])}, "confirm": {sealed[1]}}
+}
+
+// confirm returns what a page sends when the visitor's passkey confirms a form.
+func (v *visitor) confirm(asked answer) url.Values {
+	v.Helper()
+	f, sent := asked.form(v), asked.confirmation(v)
+	sent.Set("credential", v.key.get(v.URL, &f))
+	return sent
 }
 
 // session returns the visitor's session.

@@ -76,6 +76,8 @@ func eraseByForm(h *Handler, v *visit) (result, error) {
 			" characters. Nothing was erased."
 	case form.Get("do") != "erase":
 		return h.askToErase(v, number, name)
+	case v.session.Actor.Confirmed.Act == "journal erase": // the form has come this far before it was confirmed
+		return h.eraseConfirmed(v, number, name)
 	case number != "" && !hmac.Equal([]byte(form.Get("proof")), []byte(proveCard(v.session, number))),
 		name != "" && name != form.Get("proof"):
 		view.Fault = "What was typed to confirm is not what was typed before. Nothing was erased."

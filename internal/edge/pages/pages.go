@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"html/template"
 	"log/slog"
@@ -41,6 +42,9 @@ type Handler struct {
 	Shop  string // the address of a shop to try payments in; "": there is none
 	// Schemes returns what the configuration says of a card scheme; nil: what is public is all.
 	Schemes func(word string) Scheme
+	// Confirm asks the person who has sent a form to confirm the act that the form is about. When that is done, the same
+	// form comes again, and the actor of its session has confirmed the act. nil: nobody is asked.
+	Confirm func(w http.ResponseWriter, r *http.Request, summary string, what operator.Intent)
 
 	once      sync.Once
 	handler   http.Handler
@@ -246,6 +250,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, do func(*Handler
 		}
 		return do(h, v)
 	}()
+	if wanted, ok := errors.AsType[*ops.ConfirmError](err); ok && h.Confirm != nil {
+		h.Confirm(w, r, ops.Find(wanted.Act).Summary, wanted.Intent)
+		return
+	}
 	if err != nil {
 		got = h.failure(err)
 	}

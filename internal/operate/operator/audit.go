@@ -27,6 +27,8 @@ type Entry struct {
 	Object string    `json:"object,omitzero"`
 	Before any       `json:"before,omitempty"`
 	After  any       `json:"after,omitempty"`
+	// Confirmed says how the person has confirmed a dangerous act: passkey or login.
+	Confirmed string `json:"confirmed,omitzero"`
 }
 
 // appendTries is how often an entry is tried to be appended when other nodes append at the same time. One of those

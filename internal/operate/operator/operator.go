@@ -58,6 +58,23 @@ type Actor struct {
 	Role     Role
 	Merchant string // the only merchant whose data the actor may see; "" means all
 	From     string // the address that the request came from
+
+	// IsPerson is set for people who have logged in to the console. Dangerous acts need their confirmation.
+	IsPerson bool `json:"-"`
+	// Confirmed is the act that the person has confirmed with a passkey or a login a moment ago.
+	Confirmed Confirmation `json:"-"`
+}
+
+// An Intent is an act on an object that a person is about to do.
+type Intent struct {
+	Act    string `json:"act"`              // its name in the table of acts
+	Object string `json:"object,omitempty"` // as the audit trail names it
+}
+
+// A Confirmation says that a person has confirmed an act, for this one request.
+type Confirmation struct {
+	Intent
+	By string // "passkey" or "login"; "" means that nothing was confirmed
 }
 
 // CanSee reports whether the actor may see what belongs to a merchant.
@@ -65,7 +82,10 @@ func (a *Actor) CanSee(merchant string) bool { return a.Merchant == "" || a.Merc
 
 // Entry returns the entry of the audit trail for what the actor does.
 func (a *Actor) Entry(action, object string, before, after any) Entry {
-	return Entry{Who: a.Who, Role: a.Role, From: a.From, Action: action, Object: object, Before: before, After: after}
+	return Entry{
+		Who: a.Who, Role: a.Role, From: a.From, Action: action, Object: object, Before: before, After: after,
+		Confirmed: a.Confirmed.By,
+	}
 }
 
 // A Session belongs to an actor who has logged in to the console.

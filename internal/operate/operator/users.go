@@ -302,7 +302,8 @@ func (s *Service) FindSession(ctx context.Context, secret string) (Session, User
 		return Session{}, User{}, nil, err
 	}
 	key := sha256.Sum256([]byte("key of the session " + secret))
-	return Session{Actor{Who: u.Who(), Role: u.Role, Merchant: u.Merchant}, sealed.CSRF, key[:]}, u, sealed.Groups, nil
+	by := Actor{Who: u.Who(), Role: u.Role, Merchant: u.Merchant, IsPerson: true}
+	return Session{by, sealed.CSRF, key[:]}, u, sealed.Groups, nil
 }
 
 // EndSession ends the session of a secret. It is no error if there is none.
@@ -314,4 +315,26 @@ func (s *Service) EndSession(ctx context.Context, secret string) error {
 func (s *Service) SpendOnce(ctx context.Context, id string, expires time.Time) error {
 	return s.Store.AddObject(ctx,
 		store.Object{Kind: store.CeremonyObjects, ID: idOfSecret(id), Expires: expires.UTC().Truncate(time.Millisecond)})
+}
+
+// Keep keeps a value for a while under a secret that Take takes. The value is sealed.
+func (s *Service) Keep(ctx context.Context, secret string, value any, expires time.Time) error {
+	row := store.Object{
+		Kind: store.CeremonyObjects, ID: idOfSecret(secret), Expires: expires.UTC().Truncate(time.Millisecond),
+	}
+	row.Data = s.seal(&row, value)
+	return s.Store.AddObject(ctx, row)
+}
+
+// Take reads the value that Keep has kept under a secret, and removes it. Of several calls one succeeds. The others
+// return [store.ErrNotFound].
+func (s *Service) Take(ctx context.Context, secret string, value any) error {
+	row, err := s.Store.Object(ctx, store.CeremonyObjects, idOfSecret(secret))
+	if err != nil {
+		return err
+	}
+	if err := s.open(&row, value); err != nil {
+		return err
+	}
+	return s.Store.RemoveObject(ctx, store.CeremonyObjects, row.ID)
 }

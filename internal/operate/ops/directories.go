@@ -28,8 +28,14 @@ func directoryActs() []Act {
 		{Name: "cert status", Least: operator.Viewer, Doors: byOperators},
 		{Name: "cert request", Least: operator.Operator, Action: "certificate.request", Doors: byOperators},
 		{Name: "cert install", Least: operator.Operator, Action: "certificate.install", Doors: byOperators},
-		{Name: "cert activate", Least: operator.Operator, Action: "certificate.activate", Doors: byOperators},
-		{Name: "cert rollback", Least: operator.Operator, Action: "certificate.rollback", Doors: byOperators},
+		{
+			Name: "cert activate", Least: operator.Operator, Action: "certificate.activate", Doors: byOperators,
+			Danger: "certificates", Summary: "Bring a certificate into use",
+		},
+		{
+			Name: "cert rollback", Least: operator.Operator, Action: "certificate.rollback", Doors: byOperators,
+			Danger: "certificates", Summary: "Bring the previous certificate into use",
+		},
 		{Name: "cert test", Least: operator.Operator, Doors: byOperators},
 	}
 	for i := range all {

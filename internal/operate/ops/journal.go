@@ -19,8 +19,10 @@ func journalActs() []Act {
 		{Name: "journal report", Least: operator.Viewer, IsForOwn: true, Doors: byHTTP},
 		{Name: "journal billing", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
 		{Name: "journal export", Least: operator.Operator, Action: "journal.export", Doors: []Door{Admin, Command}},
-		{Name: "journal erase", Least: operator.Admin, Action: "journal.erase", Object: "card, or merchant and its name",
-			Doors: byOperators},
+		{
+			Name: "journal erase", Least: operator.Admin, Action: "journal.erase", Object: "card, or merchant and its name",
+			Doors: byOperators, Danger: "erase", Summary: "Erase for good",
+		},
 		{Name: "audit search", Least: operator.Admin, Doors: byOperators},
 		{Name: "audit export", Least: operator.Admin, Action: "audit.export", Doors: byOperators},
 		{Name: "explain", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},

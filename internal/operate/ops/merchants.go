@@ -31,7 +31,10 @@ func merchantActs() []Act {
 			Doors: []Door{Command},
 		},
 		{Name: "merchant export", Least: operator.Viewer, Doors: []Door{Command}},
-		{Name: "merchant disable", Least: operator.Operator, Action: "merchant.disable", Object: object, Doors: byOperators},
+		{
+			Name: "merchant disable", Least: operator.Operator, Action: "merchant.disable", Object: object,
+			Doors: byOperators, Danger: "merchants", Summary: "Disable a merchant",
+		},
 		{
 			Name: "merchant enable", Least: operator.Operator, Action: "merchant.enable", Object: object, Doors: byOperators,
 			Route: "POST merchants/{name}/enable", Summary: "Serve a merchant again that was disabled",

@@ -15,20 +15,29 @@ func operatorActs() []Act {
 	const object = "name"
 	return []Act{
 		{Name: "token list", Least: operator.Admin, Doors: byOperators},
-		{Name: "token create", Least: operator.Admin, Action: "token.create", Object: object, Doors: byOperators},
+		{
+			Name: "token create", Least: operator.Admin, Action: "token.create", Object: object, Doors: byOperators,
+			Danger: "tokens", Summary: "Make a token",
+		},
 		{
 			Name: "token revoke", Least: operator.Admin, Action: "token.revoke", Object: object, Doors: byOperators,
-			Route: "DELETE tokens/{name}", Summary: "Revoke a token",
+			Danger: "tokens", Route: "DELETE tokens/{name}", Summary: "Revoke a token",
 			Do: func(a *Acts, ctx context.Context, by operator.Actor, name string) (any, error) {
 				return nil, a.revokeToken(ctx, by, name)
 			},
 		},
 		{Name: "operator list", Least: operator.Admin, Doors: byOperators},
-		{Name: "operator invite", Least: operator.Admin, Action: "operator.invite", Object: object, Doors: byOperators},
-		{Name: "operator role", Least: operator.Admin, Action: "operator.role", Object: object, Doors: byOperators},
+		{
+			Name: "operator invite", Least: operator.Admin, Action: "operator.invite", Object: object, Doors: byOperators,
+			Danger: "operators", Summary: "Invite an operator",
+		},
+		{
+			Name: "operator role", Least: operator.Admin, Action: "operator.role", Object: object, Doors: byOperators,
+			Danger: "operators", Summary: "Change the role of an operator",
+		},
 		{
 			Name: "operator remove", Least: operator.Admin, Action: "operator.remove", Object: object, Doors: byOperators,
-			Route: "DELETE operators/{name}", Summary: "Remove an operator",
+			Danger: "operators", Route: "DELETE operators/{name}", Summary: "Remove an operator",
 			Do: func(a *Acts, ctx context.Context, by operator.Actor, name string) (any, error) {
 				return nil, a.removeOperator(ctx, by, name)
 			},
@@ -147,13 +156,16 @@ func (a *Acts) InviteOperator(ctx context.Context, by operator.Actor, o api.NewO
 		return api.Invited{},
 			refuse(Conflict, "An invitation is for a passkey. The configuration has none: see console.passkeys.")
 	}
+	if err := a.checkDanger(&by, "operator invite", o.Name); err != nil {
+		return api.Invited{}, err
+	}
 	invitation := operator.Invitation{Name: o.Name, Role: role, Merchant: o.Merchant}
 	secret, err := a.Operators.Invite(ctx, &invitation)
 	if err != nil {
 		return api.Invited{}, translate(err, errUserExists)
 	}
 	after := map[string]any{"role": role, "merchant": o.Merchant}
-	if err := a.Record(ctx, by, "operator invite", invitation.Name, nil, after); err != nil { // nobody has the link
+	if err := a.record(ctx, by, "operator invite", invitation.Name, nil, after); err != nil { // nobody has the link
 		return api.Invited{}, err
 	}
 	return api.Invited{

@@ -111,8 +111,31 @@ func KeyActor(a *account.Account, from string) operator.Actor {
 	return by
 }
 
-// Record writes to the audit trail that an actor is about to do an act.
+// A ConfirmError says that a person has to confirm an act first, see [Act.Danger]. Nothing was done.
+type ConfirmError struct{ operator.Intent }
+
+func (e *ConfirmError) Error() string { return "ops: nobody has confirmed " + e.Act }
+
+// checkDanger returns a [ConfirmError] if an act is dangerous, and the person has not confirmed it.
+func (a *Acts) checkDanger(by *operator.Actor, act, object string) error {
+	intent := operator.Intent{Act: act, Object: object}
+	if by.IsPerson && Find(act).Danger != "" && (by.Confirmed.By == "" || by.Confirmed.Intent != intent) {
+		return &ConfirmError{intent}
+	}
+	return nil
+}
+
+// Record writes to the audit trail that an actor is about to do an act. If the act is dangerous and not confirmed, it
+// writes nothing and returns a [ConfirmError].
 func (a *Acts) Record(ctx context.Context, by operator.Actor, act, object string, before, after any) error {
+	if err := a.checkDanger(&by, act, object); err != nil {
+		return err
+	}
+	return a.record(ctx, by, act, object, before, after)
+}
+
+// record is Record for an act that was checked.
+func (a *Acts) record(ctx context.Context, by operator.Actor, act, object string, before, after any) error {
 	err := a.Operators.Record(ctx, by.Entry(Find(act).Action, object, before, after))
 	if err != nil {
 		return fmt.Errorf("audit trail: %w", err)

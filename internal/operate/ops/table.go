@@ -28,6 +28,9 @@ type Act struct {
 	Action   string        // what the audit trail calls it; "" means that it is not there
 	Object   string        // what the entry of the audit trail has as object
 	Doors    []Door
+	// Danger is the group of dangerous acts that the act is in; "" means that it is none. A person at the console confirms
+	// each of these acts, and Summary says on the page what is confirmed.
+	Danger string
 
 	// Do does an act on one thing if its id is all that the act needs. nil means that a function of Acts needs more.
 	// Doors serve such an act without knowing it: Route is its operation of the admin API, which Summary and Answer

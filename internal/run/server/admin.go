@@ -82,6 +82,7 @@ func (s *Server) newConsolePages(api *admin.Handler) http.Handler {
 		s.login.Operators, s.login.Log, console.Shop = s.operators, s.cfg.Log, open.Shop
 		api.TakesNoToken = true
 	}
+	console.Confirm = s.login.AskConfirmation
 	mux := http.NewServeMux()
 	for _, path := range login.Paths() {
 		mux.Handle(path, s.login)

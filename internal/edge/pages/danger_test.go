@@ -1,0 +1,112 @@
+package pages_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/openthreeds/threeds/internal/edge/pages/consoletest"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
+)
+
+// A dangerousForm is the form of a dangerous act.
+type dangerousForm struct {
+	at, object string
+	form       url.Values
+}
+
+// dangerousForms prepares a console for all of its dangerous acts, and returns the form of each.
+func dangerousForms(s *site) map[string]dangerousForm {
+	s.Helper()
+	for _, name := range []string{"kim", "vera"} {
+		must(s, s.Admin.Operators.AddUser(s.Context(), &operator.User{Name: name, Role: operator.Operator}))
+	}
+	_, err := s.Admin.Operators.CreateToken(s.Context(), operator.Token{Name: "ci", Role: operator.Viewer})
+	must(s, err)
+	s.AddNode()
+	ca := consoletest.NewCA(s.Site)
+	for _, name := range []string{"first.example", "second.example"} {
+		s.InstallCertificate(ca, name, "")
+		s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"activate"}}), 303)
+	}
+	s.InstallCertificate(ca, "third.example", "")
+	return map[string]dangerousForm{
+		"journal erase":    {"/erase", "merchant " + shop, url.Values{"do": {"erase"}, "merchant": {shop}, "proof": {shop}}},
+		"token create":     {"/tokens", "new", url.Values{"name": {"new"}, "role": {"viewer"}}},
+		"token revoke":     {"/tokens/ci/revoke", "ci", url.Values{}},
+		"operator invite":  {"/operators", "", url.Values{"role": {"viewer"}}},
+		"operator role":    {"/operators/kim", "kim", url.Values{"role": {"viewer"}}},
+		"operator remove":  {"/operators/vera", "vera", url.Values{"do": {"remove"}}},
+		"cert activate":    {"/certificates/visa", "visa", url.Values{"do": {"activate"}}},
+		"cert rollback":    {"/certificates/visa", "visa", url.Values{"do": {"rollback"}}},
+		"merchant disable": {"/merchants/" + url.PathEscape(shop), shop, url.Values{"do": {"disable"}, "sure": {"1"}, "reason": {"stolen"}}},
+	}
+}
+
+// postAs sends a form as a person who has logged in.
+func (s *site) postAs(by operator.Actor, at string, form url.Values) *httptest.ResponseRecorder {
+	s.Helper()
+	form.Set("csrf", consoletest.FormToken())
+	r := httptest.NewRequest(http.MethodPost, at, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	session := &operator.Session{Actor: by, CSRF: consoletest.CSRF, Key: []byte("key of " + by.Who)}
+	w := httptest.NewRecorder()
+	s.Pages.ServeHTTP(w, r.WithContext(operator.WithSession(r.Context(), session)))
+	return w
+}
+
+// person returns an admin who has logged in, and who has confirmed an act unless it is "".
+func person(name, act, object string) operator.Actor {
+	by := actor("admin")
+	by.Who, by.IsPerson = "passkey:"+name, true
+	if act != "" {
+		by.Confirmed = operator.Confirmation{Intent: operator.Intent{Act: act, Object: object}, By: "passkey"}
+	}
+	return by
+}
+
+// TestDangerousActsAskForConfirmation: each of them is done when the person has confirmed this act on this object, and
+// its entry of the audit trail says how. Without that nothing is done, and the person is asked.
+func TestDangerousActsAskForConfirmation(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	forms := dangerousForms(s)
+	var asked []operator.Intent
+	s.Pages.Confirm = func(_ http.ResponseWriter, _ *http.Request, summary string, what operator.Intent) {
+		if summary == "" {
+			t.Errorf("%s says nothing of what it does", what.Act)
+		}
+		asked = append(asked, what)
+	}
+	for _, act := range ops.Table() {
+		if act.Danger == "" {
+			continue
+		}
+		f, isThere := forms[act.Name]
+		if !isThere {
+			t.Errorf("nothing tries %q", act.Name)
+			continue
+		}
+		for _, by := range []operator.Actor{person("jo", "", ""), person("jo", act.Name, "another"), person("jo", "key create", f.object)} {
+			asked = nil
+			s.postAs(by, f.at, f.form)
+			if want := (operator.Intent{Act: act.Name, Object: f.object}); len(asked) != 1 || asked[0] != want {
+				t.Errorf("%s, confirmed %+v: asked for %+v", act.Name, by.Confirmed, asked)
+			}
+		}
+		trail, err := s.Admin.Operators.Search(t.Context(), operator.Query{Who: "passkey:jo", Action: act.Action})
+		must(t, err)
+		if len(trail) != 0 {
+			t.Errorf("%s was done: %+v", act.Name, trail)
+		}
+		w := s.postAs(person("jo", act.Name, f.object), f.at, f.form)
+		trail, err = s.Admin.Operators.Search(t.Context(), operator.Query{Who: "passkey:jo", Action: act.Action})
+		must(t, err)
+		if w.Code > 303 || len(trail) != 1 || trail[0].Confirmed != "passkey" {
+			t.Errorf("%s, confirmed: HTTP %d, the audit trail has %+v", act.Name, w.Code, trail)
+		}
+	}
+}
