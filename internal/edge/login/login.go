@@ -29,8 +29,10 @@ import (
 type Settings struct {
 	URL      string        // the origin of the console, as browsers send it
 	Passkeys bool          // operators may log in with passkeys
+	FourEyes []string      // groups of dangerous acts that a second person has to allow
 	OIDC     *OIDC         // nil means that there is no login by OpenID Connect
 	Session  time.Duration // how long an operator stays logged in
+	Idle     time.Duration // how long an operator stays logged in without opening a page; 0 means as long as Session
 }
 
 // OIDC says how operators log in by OpenID Connect.
@@ -169,7 +171,7 @@ func (s *Service) findSession(r *http.Request) (operator.Session, error) {
 	if err != nil {
 		return operator.Session{}, operator.ErrNoSession
 	}
-	session, user, groups, err := s.Operators.FindSession(r.Context(), cookie.Value)
+	session, user, groups, err := s.Operators.FindSession(r.Context(), cookie.Value, s.Settings().Idle)
 	if err != nil {
 		return operator.Session{}, err
 	}
@@ -294,8 +296,9 @@ func (s *Service) startSession(w http.ResponseWriter, r *http.Request, u *operat
 			return
 		}
 	}
-	life := s.Settings().Session
-	secret, err := s.Operators.StartSession(r.Context(), u, groups, life)
+	settings := s.Settings()
+	life := settings.Session
+	secret, err := s.Operators.StartSession(r.Context(), u, groups, life, settings.Idle)
 	if err == nil {
 		err = s.Operators.Record(r.Context(),
 			operator.Entry{Who: u.Who(), Role: u.Role, From: s.addressOf(r), Action: "login"})

@@ -2,6 +2,7 @@ package login_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -188,6 +189,53 @@ func TestD141SessionIsNewAtLogin(t *testing.T) {
 	s.pass(12 * time.Hour)
 	if v.isIn() {
 		t.Error("the session goes on after 12 hours")
+	}
+}
+
+// TestIdleSessionEnds: a session that no request uses for console.idle has ended. Requests to any node keep it, until the
+// end of console.session, and few of them write.
+func TestIdleSessionEnds(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.settings.Session, s.settings.Idle = 2*time.Hour, 15*time.Minute
+	row := func() string {
+		all, err := s.db.Objects(t.Context(), store.SessionObjects)
+		must(t, err)
+		return fmt.Sprint(all)
+	}
+	v := s.newOperator("jo", operator.Admin)
+	writes, was := 0, row()
+	for range 30 {
+		if s.pass(2 * time.Second); !v.isIn() {
+			t.Fatal("a session in use has ended")
+		}
+		if is := row(); is != was {
+			writes, was = writes+1, is
+		}
+	}
+	if writes > 1 {
+		t.Errorf("30 requests in a minute wrote %d times", writes)
+	}
+	other := &operator.Service{Store: s.db, Sealer: s.operators.Sealer, Now: s.clock}
+	for i := range 3 {
+		s.pass(14 * time.Minute)
+		if _, _, _, err := other.FindSession(t.Context(), v.cookie("threeds"), s.settings.Idle); err != nil {
+			t.Fatalf("at another node, visit %d: %v", i, err)
+		}
+	}
+	if s.pass(14 * time.Minute); !v.isIn() {
+		t.Error("a session that another node uses has ended")
+	}
+	for range 4 {
+		s.pass(14 * time.Minute)
+		v.get("/whoami")
+	}
+	if s.pass(7 * time.Minute); v.isIn() {
+		t.Error("a session in use goes on after its two hours")
+	}
+	idle := s.newOperator("kim", operator.Admin)
+	if s.pass(15 * time.Minute); idle.isIn() {
+		t.Error("a session goes on that was idle for 15 minutes")
 	}
 }
 

@@ -48,6 +48,7 @@ type Handler struct {
 
 	once      sync.Once
 	handler   http.Handler
+	mux       *http.ServeMux // what handler serves, without compression
 	templates map[string]*template.Template
 	styles    *compress.File
 	script    *compress.File
@@ -75,6 +76,7 @@ type result struct {
 	status          int    // 0 means 200
 	to              string // a path of ours, for what a form has changed
 	db              time.Duration
+	form            *http.Request // another form of ours, whose answer is the answer
 }
 
 // A route is one page. A visitor who may not do its act is refused; if a page has several acts, each checks the visitor
@@ -128,6 +130,8 @@ func routes() []route {
 		{"POST /operators", []string{"operator invite"}, inviteOperator},
 		{"POST /operators/{name}", []string{"operator role", "operator remove"}, changeOperator},
 		{"GET /erase", []string{"journal erase"}, erasePage},
+		{"GET /approvals", []string{"approval list"}, approvalsPage},
+		{"POST /approvals/{id}", []string{"approval allow", "approval refuse"}, changeApproval},
 	}
 }
 
@@ -162,7 +166,7 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 
 func (h *Handler) init() {
 	mux := http.NewServeMux()
-	h.handler = compress.Handler(mux)
+	h.mux, h.handler = mux, compress.Handler(mux)
 	for _, rt := range routes() {
 		mux.HandleFunc(rt.pattern, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, rt.do, rt.acts...) })
 	}
@@ -254,8 +258,15 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, do func(*Handler
 		h.Confirm(w, r, ops.Find(wanted.Act).Summary, wanted.Intent)
 		return
 	}
+	if wanted, ok := errors.AsType[*ops.ApprovalError](err); ok {
+		got, err = h.askApproval(v, wanted.Intent)
+	}
 	if err != nil {
 		got = h.failure(err)
+	}
+	if got.form != nil {
+		h.mux.ServeHTTP(w, got.form)
+		return
 	}
 	if got.to != "" {
 		http.Redirect(w, r, got.to, http.StatusSeeOther)
@@ -263,7 +274,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, do func(*Handler
 	}
 	var page bytes.Buffer
 	err = h.templates[got.template].ExecuteTemplate(&page, "layout", frame{
-		Title: got.title, Path: r.URL.Path, Version: h.version, Groups: navigation(v), Who: session.Actor.Who,
+		Title: got.title, Path: r.URL.Path, Version: h.version, Groups: h.navigation(v), Who: session.Actor.Who,
 		Role: session.Actor.Role, Merchant: session.Actor.Merchant, CSRF: session.FormToken(), Data: got.data,
 	})
 	if err != nil {
@@ -367,8 +378,8 @@ type navLink struct {
 	Current          bool
 }
 
-// navigation returns the pages that the visitor may see.
-func navigation(v *visit) []navGroup {
+// navigation returns the pages that the visitor may see. That of approvals is there if the configuration wants any.
+func (h *Handler) navigation(v *visit) []navGroup {
 	all := []struct {
 		group, path, name, icon, act string
 	}{
@@ -387,12 +398,13 @@ func navigation(v *visit) []navGroup {
 		{"House", "/configuration", "Configuration", "sliders", "config show"},
 		{"House", "/audit", "Audit", "book", "audit search"},
 		{"House", "/erase", "Erase", "eraser", "journal erase"},
+		{"House", "/approvals", "Approvals", "check", "approval list"},
 		{"House", "/operators", "Operators", "person", "operator list"},
 		{"House", "/tokens", "Tokens", "key", "token list"},
 	}
 	var groups []navGroup
 	for _, l := range all {
-		if !v.can(l.act) {
+		if !v.can(l.act) || l.path == "/approvals" && !slices.ContainsFunc(ops.Groups(), h.Acts.NeedsTwo) {
 			continue
 		}
 		if n := len(groups); n == 0 || groups[n-1].Name != l.group {

@@ -29,6 +29,8 @@ type Entry struct {
 	After  any       `json:"after,omitempty"`
 	// Confirmed says how the person has confirmed a dangerous act: passkey or login.
 	Confirmed string `json:"confirmed,omitzero"`
+	// AllowedBy is the second person who has allowed the act, where the configuration asks for one.
+	AllowedBy string `json:"allowedBy,omitzero"`
 }
 
 // appendTries is how often an entry is tried to be appended when other nodes append at the same time. One of those

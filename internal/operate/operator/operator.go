@@ -63,6 +63,8 @@ type Actor struct {
 	IsPerson bool `json:"-"`
 	// Confirmed is the act that the person has confirmed with a passkey or a login a moment ago.
 	Confirmed Confirmation `json:"-"`
+	// Allowed is the act that another person has allowed this one to do; its By is who that is.
+	Allowed Confirmation `json:"-"`
 }
 
 // An Intent is an act on an object that a person is about to do.
@@ -71,11 +73,14 @@ type Intent struct {
 	Object string `json:"object,omitempty"` // as the audit trail names it
 }
 
-// A Confirmation says that a person has confirmed an act, for this one request.
+// A Confirmation says that a person has confirmed or allowed an act, for this one request.
 type Confirmation struct {
 	Intent
-	By string // "passkey" or "login"; "" means that nothing was confirmed
+	By string // "passkey" or "login", or who has allowed it; "" means that there is none
 }
+
+// IsOf reports whether the act on the object was confirmed or allowed.
+func (c *Confirmation) IsOf(what Intent) bool { return c.By != "" && c.Intent == what }
 
 // CanSee reports whether the actor may see what belongs to a merchant.
 func (a *Actor) CanSee(merchant string) bool { return a.Merchant == "" || a.Merchant == merchant }
@@ -84,7 +89,7 @@ func (a *Actor) CanSee(merchant string) bool { return a.Merchant == "" || a.Merc
 func (a *Actor) Entry(action, object string, before, after any) Entry {
 	return Entry{
 		Who: a.Who, Role: a.Role, From: a.From, Action: action, Object: object, Before: before, After: after,
-		Confirmed: a.Confirmed.By,
+		Confirmed: a.Confirmed.By, AllowedBy: a.Allowed.By,
 	}
 }
 

@@ -265,27 +265,54 @@ func (s *Service) UseInvitation(ctx context.Context, secret string, handle []byt
 
 // sealedSession is what is sealed into the row of a session.
 type sealedSession struct {
-	User   string   `json:"user"`
-	Epoch  []byte   `json:"epoch"`
-	Groups []string `json:"groups,omitempty"`
-	CSRF   string   `json:"csrf"`
+	User   string    `json:"user"`
+	Epoch  []byte    `json:"epoch"`
+	Groups []string  `json:"groups,omitempty"`
+	CSRF   string    `json:"csrf"`
+	Ends   time.Time `json:"ends"` // at the latest; the row expires earlier if the session is idle
 }
 
-// StartSession starts a session of a user and returns its secret. groups are those that the issuer of OpenID Connect
-// has named.
-func (s *Service) StartSession(ctx context.Context, u *User, groups []string,
-	life time.Duration) (secret string, err error) {
-	secret = NewSecret()
-	row := store.Object{
-		Kind: store.SessionObjects, ID: idOfSecret(secret), Expires: s.Now().Add(life).UTC().Truncate(time.Millisecond),
+// expiry returns when a session that is used now expires, if nothing uses it again. With idle 0 that is its end.
+func (s *Service) expiry(ends time.Time, idle time.Duration) time.Time {
+	if until := s.Now().Add(idle); idle > 0 && until.Before(ends) {
+		ends = until
 	}
-	row.Data = s.seal(&row, sealedSession{u.Name, u.Epoch, groups, NewSecret()})
+	return ends.UTC().Truncate(time.Millisecond)
+}
+
+// StartSession starts a session of a user and returns its secret. It ends after life, and earlier if nothing uses it
+// for the time idle; 0 means that it may be idle. groups are those that the issuer of OpenID Connect has named.
+func (s *Service) StartSession(ctx context.Context, u *User, groups []string,
+	life, idle time.Duration) (secret string, err error) {
+	secret = NewSecret()
+	sealed := sealedSession{u.Name, u.Epoch, groups, NewSecret(), s.Now().Add(life)}
+	row := store.Object{Kind: store.SessionObjects, ID: idOfSecret(secret), Expires: s.expiry(sealed.Ends, idle)}
+	row.Data = s.seal(&row, sealed)
 	return secret, s.Store.AddObject(ctx, row)
 }
 
+// idleSteps is how often a session in use is written within the time that it may be idle. So a request in a hundred
+// writes, and an idle session ends at most this part of the time too early.
+const idleSteps = 15
+
+// use postpones the moment at which an idle session expires, on all nodes. The session stays good if that fails: a
+// store that can only be read lets people look for as long as they could anyway.
+func (s *Service) use(ctx context.Context, row store.Object, sealed *sealedSession, idle time.Duration) {
+	until := s.expiry(sealed.Ends, idle)
+	if until.Sub(row.Expires) < idle/idleSteps || idle == 0 {
+		return
+	}
+	was := row.Data
+	row.Expires = until
+	row.Data = s.seal(&row, sealed)
+	_ = s.Store.ChangeObject(ctx, row, was) // or another request has done so, or the session has ended
+}
+
 // FindSession returns the session of a secret with its user and groups, or ErrNoSession. It asks the store each time,
-// so that a session ends on all nodes immediately when its user is removed or has another role.
-func (s *Service) FindSession(ctx context.Context, secret string) (Session, User, []string, error) {
+// so that a session ends on all nodes immediately when its user is removed or has another role. It notes that the
+// session is used, see StartSession for idle.
+func (s *Service) FindSession(ctx context.Context, secret string,
+	idle time.Duration) (Session, User, []string, error) {
 	row, err := s.Store.Object(ctx, store.SessionObjects, idOfSecret(secret))
 	if err != nil {
 		return Session{}, User{}, nil, translateError(err, store.ErrNotFound, ErrNoSession)
@@ -301,6 +328,7 @@ func (s *Service) FindSession(ctx context.Context, secret string) (Session, User
 	if err != nil {
 		return Session{}, User{}, nil, err
 	}
+	s.use(ctx, row, &sealed, idle)
 	key := sha256.Sum256([]byte("key of the session " + secret))
 	by := Actor{Who: u.Who(), Role: u.Role, Merchant: u.Merchant, IsPerson: true}
 	return Session{by, sealed.CSRF, key[:]}, u, sealed.Groups, nil

@@ -133,7 +133,11 @@ func (a *Acts) changeCertificates(ctx context.Context, by operator.Actor, act, s
 		return clientcert.Status{}, err
 	}
 	status, err := change(func(before, after clientcert.Status) error {
-		return a.Record(ctx, by, act, scheme, before.Summary(), after.Summary())
+		// Who confirms the act sees which certificate will be in use, and confirms no other.
+		if err := a.checkDanger(&by, act, scheme+": "+after.Summary().Current); err != nil {
+			return err
+		}
+		return a.record(ctx, by, act, scheme, before.Summary(), after.Summary())
 	})
 	return status, certificateRefusal(err)
 }

@@ -12,6 +12,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,6 +49,8 @@ type Acts struct {
 	// Erase removes what belongs to the card or the merchant of a query, from the journal and from all other places
 	// that have the same data; nil means that there is no journal.
 	Erase func(ctx context.Context, q journal.Query) (Erased, error)
+	// FourEyes returns the groups of dangerous acts that a second person has to allow; nil means none, see Danger of [Act].
+	FourEyes func() []string
 	// IsCommandLine allows keys and endpoints for merchants without settings, and allows the removal of the last admin:
 	// commands are used when nothing is set up yet, and can always invite an admin.
 	IsCommandLine bool
@@ -111,22 +114,40 @@ func KeyActor(a *account.Account, from string) operator.Actor {
 	return by
 }
 
-// A ConfirmError says that a person has to confirm an act first, see [Act.Danger]. Nothing was done.
+// A ConfirmError says that a person has to confirm an act first, see Danger of [Act]. Nothing was done.
 type ConfirmError struct{ operator.Intent }
 
-func (e *ConfirmError) Error() string { return "ops: nobody has confirmed " + e.Act }
+func (e *ConfirmError) Error() string { return "ops: not confirmed: " + e.Act }
 
-// checkDanger returns a [ConfirmError] if an act is dangerous, and the person has not confirmed it.
-func (a *Acts) checkDanger(by *operator.Actor, act, object string) error {
-	intent := operator.Intent{Act: act, Object: object}
-	if by.IsPerson && Find(act).Danger != "" && (by.Confirmed.By == "" || by.Confirmed.Intent != intent) {
-		return &ConfirmError{intent}
-	}
-	return nil
+// An ApprovalError says that another person has to allow an act first. Nothing was done.
+type ApprovalError struct{ operator.Intent }
+
+func (e *ApprovalError) Error() string { return "ops: not allowed by a second person: " + e.Act }
+
+// NeedsTwo reports whether a second person has to allow the acts of a group of dangerous ones. A command needs none:
+// who has the machine has everything.
+func (a *Acts) NeedsTwo(danger string) bool {
+	return danger != "" && !a.IsCommandLine && a.FourEyes != nil && slices.Contains(a.FourEyes(), danger)
 }
 
-// Record writes to the audit trail that an actor is about to do an act. If the act is dangerous and not confirmed, it
-// writes nothing and returns a [ConfirmError].
+// checkDanger returns a [ConfirmError] if an act is dangerous and the person has not confirmed it, and an
+// [ApprovalError] if another person has to allow it. A token cannot ask another person, so the act is refused to it.
+func (a *Acts) checkDanger(by *operator.Actor, act, object string) error {
+	what, danger := operator.Intent{Act: act, Object: object}, Find(act).Danger
+	switch {
+	case by.IsPerson && danger != "" && !by.Confirmed.IsOf(what):
+		return &ConfirmError{what}
+	case !a.NeedsTwo(danger) || by.Allowed.IsOf(what):
+		return nil
+	case by.IsPerson:
+		return &ApprovalError{what}
+	}
+	return refuse(Forbidden, "Two people do this together: console.four_eyes has %s. Ask for it in the console, where "+
+		"another person allows it.", danger)
+}
+
+// Record writes to the audit trail that an actor is about to do an act. If the act is dangerous, it may write nothing
+// and return a [ConfirmError], an [ApprovalError] or a refusal.
 func (a *Acts) Record(ctx context.Context, by operator.Actor, act, object string, before, after any) error {
 	if err := a.checkDanger(&by, act, object); err != nil {
 		return err

@@ -52,6 +52,7 @@ var (
 func table() []Act {
 	return slices.Concat(
 		webhookActs(), keyActs(), merchantActs(), operatorActs(), directoryActs(), journalActs(),
+		approvalActs(),
 		[]Act{{Name: "api describe", Least: operator.Viewer, IsForOwn: true, Doors: []Door{Admin}}},
 	)
 }

@@ -238,6 +238,10 @@ type Console struct {
 	Passkeys bool `yaml:"passkeys"`
 	// How long an operator stays logged in.
 	Session time.Duration `yaml:"session"`
+	// How long an operator stays logged in without opening a page, on any node. PCI DSS 8.2.8 allows 15 minutes.
+	Idle time.Duration `yaml:"idle"`
+	// Groups of [dangerous acts](operating/operators.md#four-eyes) that a second person has to allow in the console.
+	FourEyes []string `yaml:"four_eyes"`
 	// How operators log in by OpenID Connect. Unset, they cannot.
 	OIDC *OIDC `yaml:"oidc"`
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/operate/ops"
 )
 
 func readConsole(s *section) (c Console) {
@@ -17,6 +19,8 @@ func readConsole(s *section) (c Console) {
 	c.TLS = optionalSection(s, "tls", readKeyPair)
 	c.Passkeys = optional(s, "passkeys", boolean, "true")
 	c.Session = optional(s, "session", duration("1s", "168h"), "12h")
+	c.Idle = optional(s, "idle", duration("1m", "168h"), "15m")
+	c.FourEyes = list(s, "four_eyes", oneOf(ops.Groups()...), false)
 	c.OIDC = optionalSection(s, "oidc", readOIDC)
 	return c
 }
@@ -96,6 +100,12 @@ func (l *loader) checkConsole() {
 	}
 	if c.TLS != nil && strings.HasPrefix(c.URL, "http:") {
 		l.fault("console.tls", "console.url is http (write https there, or leave the certificate out)")
+	}
+	if len(c.FourEyes) > 0 && c.URL == "" {
+		l.fault("console.four_eyes", "needs console.url, for people allow acts in the console")
+	}
+	if len(c.FourEyes) > 0 && !(slices.Contains(c.FourEyes, "operators") && slices.Contains(c.FourEyes, "tokens")) {
+		l.warn("console.four_eyes", "without operators and tokens one admin can make a second name, and allow what the first asks for")
 	}
 	l.checkOIDC()
 }

@@ -47,6 +47,12 @@ func (s *Server) newActs() *ops.Acts {
 			}
 			return ""
 		},
+		FourEyes: func() []string {
+			if settings := s.activeRuntime().cfg.Login; settings != nil {
+				return settings.FourEyes
+			}
+			return nil
+		},
 	}
 	if s.journal != nil {
 		acts.Erase = func(ctx context.Context, q journal.Query) (ops.Erased, error) {
@@ -99,7 +105,7 @@ func loginSettings(c *config.Console) *login.Settings {
 	if c.URL == "" {
 		return nil
 	}
-	settings := &login.Settings{URL: c.URL, Passkeys: c.Passkeys, Session: c.Session}
+	settings := &login.Settings{URL: c.URL, Passkeys: c.Passkeys, Session: c.Session, Idle: c.Idle, FourEyes: c.FourEyes}
 	if o := c.OIDC; o != nil {
 		roles := make(map[string]operator.Role)
 		for _, of := range []struct {

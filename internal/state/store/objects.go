@@ -14,6 +14,7 @@ const (
 	InvitationObjects = "invitation" // to the console, each for one passkey
 	SessionObjects    = "session"    // of the console
 	CeremonyObjects   = "ceremony"   // logins that have succeeded, so that none does twice
+	ApprovalObjects   = "approval"   // dangerous acts that wait for a second person
 
 	CertificateObjects = "certificate" // client certificates of a directory with their keys
 	DisabledObjects    = "disabled"    // merchants that are disabled, by name, wherever their settings are

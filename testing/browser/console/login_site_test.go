@@ -40,6 +40,14 @@ func newLoginSite(t *testing.T) *loginSite {
 		mux.Handle(path, service)
 	}
 	mux.Handle("/", service.Protect(http.HandlerFunc(pageBehindLogin)))
+	mux.Handle("POST /erase", service.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		session, _ := operator.SessionOf(r.Context())
+		if session.Actor.Confirmed.By == "" {
+			service.AskConfirmation(w, r, "Erase for good", operator.Intent{Act: "journal erase", Object: "card"})
+			return
+		}
+		_ = json.NewEncoder(w).Encode(r.PostForm)
+	})))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	s.URL = strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
@@ -52,6 +60,8 @@ var home = template.Must(template.New("home").Parse(`<!doctype html><html lang="
 <dl><dt>Role</dt><dd>{{.Actor.Role}}</dd><dt>Sees</dt><dd>{{with .Actor.Merchant}}{{.}} only{{else}}all merchants{{end}}</dd></dl>
 <form method="post" action="/logout"><input type="hidden" name="csrf" value="{{.FormToken}}">
 <button data-action="logout">Log out</button></form>
+<form method="post" action="/erase"><input type="hidden" name="csrf" value="{{.FormToken}}">
+<input type="hidden" name="number" value="of the form"><button data-action="erase">Erase</button></form>
 </html>`))
 
 func pageBehindLogin(w http.ResponseWriter, r *http.Request) {

@@ -54,6 +54,8 @@ const (
 	logInButton    = chromedp.CSS(`[data-action="login-passkey"]`)
 	registerButton = chromedp.CSS(`[data-action="register-passkey"]`)
 	logoutButton   = chromedp.CSS(`[data-action="logout"]`)
+	eraseButton    = chromedp.CSS(`[data-action="erase"]`)
+	confirmButton  = chromedp.CSS(`[data-action="confirm-passkey"]`)
 	faultShown     = chromedp.CSS(`[data-fault]:not([hidden])`)
 )
 
@@ -117,5 +119,11 @@ func walkLogin(t *testing.T, show func(t *testing.T, ctx context.Context, name s
 	do(chromedp.Click(logInButton), browsertest.WaitVisible(chromedp.CSS("pre")))
 	if shown, err := chromedp.Run(ctx, chromedp.Text(chromedp.CSS("pre"))); err != nil || !strings.Contains(shown, `"passkey:jo"`) {
 		t.Errorf("the page that was asked for first shows %q, %v", shown, err)
+	}
+	do(chromedp.Navigate(s.URL), chromedp.Click(eraseButton), browsertest.WaitVisible(confirmButton))
+	show(t, ctx, "confirm")
+	do(chromedp.Click(confirmButton), browsertest.WaitVisible(chromedp.CSS("pre")))
+	if shown, err := chromedp.Run(ctx, chromedp.Text(chromedp.CSS("pre"))); err != nil || !strings.Contains(shown, "of the form") {
+		t.Errorf("the confirmed form shows %q, %v", shown, err)
 	}
 }

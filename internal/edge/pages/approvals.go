@@ -1,0 +1,94 @@
+package pages
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
+)
+
+// An approvalsView is the data of the page of acts that wait for a second person.
+type approvalsView struct{ Waiting []waitingAct }
+
+// A waitingAct is one of them.
+type waitingAct struct {
+	operator.Approval
+	Summary string
+	Asked   string // what the form said, without what pages put there
+	IsOwn   bool   // the visitor has asked for it
+}
+
+// pageFields are fields of forms that say nothing of what is asked for.
+var pageFields = []string{"csrf", "do", "proof", "sure", "version"}
+
+// describeForm returns what a form asks for, without card numbers.
+func describeForm(form url.Values) string {
+	var all []string
+	for name, values := range form {
+		text := strings.Join(values, ", ")
+		if text != "" && !slices.Contains(pageFields, name) {
+			all = append(all, name+": "+cardnumber.Mask(text))
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, "; ")
+}
+
+func approvalsPage(h *Handler, v *visit) (result, error) {
+	all, err := h.Acts.Approvals(v.Context(), v.session.Actor)
+	view := &approvalsView{}
+	for i := range all {
+		view.Waiting = append(view.Waiting, waitingAct{
+			all[i], ops.Find(all[i].Act).Summary, describeForm(all[i].Form), all[i].AskedBy == v.session.Actor.Who,
+		})
+	}
+	return result{template: "approvals", title: "Approvals", data: view}, err
+}
+
+// askApproval keeps the form of a visit until another person has allowed it.
+func (h *Handler) askApproval(v *visit, what operator.Intent) (result, error) {
+	form := url.Values{}
+	for name, values := range v.PostForm {
+		if name != "csrf" {
+			form[name] = values
+		}
+	}
+	return result{to: "/approvals"}, h.Acts.AskApproval(v.Context(), v.session.Actor, what, v.URL.RequestURI(), form)
+}
+
+// changeApproval allows or refuses an act that waits, or carries it out.
+func changeApproval(h *Handler, v *visit) (result, error) {
+	by, id := v.session.Actor, v.PathValue("id")
+	switch v.PostForm.Get("do") {
+	case "allow":
+		return result{to: "/approvals"}, h.Acts.AllowApproval(v.Context(), by, id)
+	case "refuse":
+		return result{to: "/approvals"}, h.Acts.RefuseApproval(v.Context(), by, id)
+	case "carry":
+		return h.carryOut(v, id)
+	}
+	return result{}, errNoPage
+}
+
+// carryOut returns the form that was allowed as a request of the visitor, who has asked for it.
+func (h *Handler) carryOut(v *visit, id string) (result, error) {
+	allowed, by, err := h.Acts.TakeApproval(v.Context(), v.session.Actor, id)
+	if err != nil {
+		return result{}, err
+	}
+	at, err := url.Parse(allowed.Path)
+	if err != nil {
+		return result{}, err
+	}
+	session := *v.session
+	session.Actor = by
+	r := v.WithContext(operator.WithSession(v.Context(), &session))
+	r.URL, r.Method = at, http.MethodPost
+	r.PostForm, r.Form = allowed.Form, nil
+	r.PostForm.Set("csrf", session.FormToken())
+	return result{form: r}, nil
+}

@@ -1,0 +1,155 @@
+package pages_test
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
+	"github.com/openthreeds/threeds/internal/state/journal"
+	"github.com/openthreeds/threeds/internal/state/store"
+)
+
+// newFourEyes returns a console in which a second person has to allow erasures and tokens.
+func newFourEyes(t *testing.T) *site {
+	t.Helper()
+	s := newSite(t)
+	s.Admin.FourEyes = func() []string { return []string{"erase", "tokens"} }
+	return s
+}
+
+// waiting returns the address of the only act that waits, and the page that a person sees.
+func (s *site) waiting(name string) (at, page string) {
+	s.Helper()
+	page = s.get(name, "/approvals").Body.String()
+	all := regexp.MustCompile(`action="(/approvals/[^"]+)"`).FindAllStringSubmatch(page, -1)
+	if len(all) != 1 {
+		s.Fatalf("%d acts wait: %s", len(all), page)
+	}
+	return all[0][1], page
+}
+
+// TestFourEyesOnAnErasure: what one person has asked for is done when another one has allowed it, once, by who has
+// asked, and as it was asked. The trail has all three, and the card number is nowhere.
+func TestFourEyesOnAnErasure(t *testing.T) {
+	t.Parallel()
+	s := newFourEyes(t)
+	before := s.authentications(journal.Query{Card: card})
+	asked := s.postAs(person("jo", "journal erase", "card"), "/erase", url.Values{"do": {"erase"}, "card": {card}})
+	if asked.Code != 303 || asked.Header().Get("Location") != "/approvals" {
+		t.Fatalf("ask: %d %s", asked.Code, asked.Body)
+	}
+	at, page := s.waiting("admin")
+	if hasCard(page) || !strings.Contains(page, "Erase for good: card") || !strings.Contains(page, "Asked by passkey:jo") ||
+		!strings.Contains(page, `value="allow"`) || strings.Contains(page, `value="carry"`) {
+		t.Errorf("the page of another admin: %s", page)
+	}
+	rows, err := s.DB.Objects(t.Context(), store.ApprovalObjects)
+	must(t, err)
+	if len(rows) != 1 || hasCard(string(rows[0].Data)) {
+		t.Errorf("the store has %d rows, or one with the card in clear", len(rows))
+	}
+	const what = "journal erase: card"
+	carry, allow := url.Values{"do": {"carry"}}, url.Values{"do": {"allow"}}
+	operatorOnly := person("vera", "approval allow", what)
+	operatorOnly.Role = operator.Operator
+	for _, try := range []struct {
+		name string
+		by   operator.Actor
+		form url.Values
+		want int
+	}{
+		{"who has asked allows it", person("jo", "approval allow", what), allow, 403},
+		{"who has asked carries it out", person("jo", "", ""), carry, 409},
+		{"another person carries it out", person("kim", "", ""), carry, 404},
+		{"a role that may not erase allows it", operatorOnly, allow, 403},
+	} {
+		if w := s.postAs(try.by, at, try.form); w.Code != try.want {
+			t.Errorf("%s: %d, want %d", try.name, w.Code, try.want)
+		}
+	}
+	if w := s.postAs(person("kim", "approval allow", what), at, allow); w.Code != 303 {
+		t.Fatalf("allow: %d %s", w.Code, w.Body)
+	}
+	if w := s.postAs(person("kim", "", ""), at, carry); w.Code != 404 {
+		t.Errorf("who has allowed it carries it out: %d", w.Code)
+	}
+	if n := s.authentications(journal.Query{Card: card}); n != before {
+		t.Fatalf("%d authentications are left of %d before it was carried out", n, before)
+	}
+	if w := s.postAs(person("jo", "", ""), at, carry); w.Code != 200 || !strings.Contains(w.Body.String(), ">Erased<") {
+		t.Errorf("carry out: %d %s", w.Code, w.Body)
+	}
+	if n := s.authentications(journal.Query{Card: card}); n != 0 {
+		t.Errorf("%d authentications are left", n)
+	}
+	if w := s.postAs(person("jo", "", ""), at, carry); w.Code != 404 {
+		t.Errorf("a second time: %d", w.Code)
+	}
+	trail, err := s.Admin.Operators.Search(t.Context(), operator.Query{Limit: 9})
+	must(t, err)
+	var done []string
+	for _, e := range trail {
+		done = append(done, e.Action+" "+e.Who+" "+e.Confirmed+" "+e.AllowedBy)
+	}
+	if got, want := strings.Join(done, ", "),
+		"journal.erase passkey:jo passkey passkey:kim, approval.allow passkey:kim passkey , approval.ask passkey:jo passkey "; got != want {
+		t.Errorf("the trail has %s, want %s", got, want)
+	}
+}
+
+// TestFourEyesEndAndAreRefused: an act waits for an hour. Who has asked withdraws it, another person refuses it. A
+// secret is shown to who has asked.
+func TestFourEyesEndAndAreRefused(t *testing.T) {
+	t.Parallel()
+	s := newFourEyes(t)
+	ask := func() (at string) {
+		s.postAs(person("jo", "token create", "new"), "/tokens", url.Values{"name": {"new"}, "role": {"viewer"}})
+		at, page := s.waiting("admin")
+		if !strings.Contains(page, "name: new; role: viewer") {
+			t.Errorf("the page does not say what is asked for: %s", page)
+		}
+		return at
+	}
+	allow := func(at string) int {
+		return s.postAs(person("kim", "approval allow", "token create: new"), at, url.Values{"do": {"allow"}}).Code
+	}
+	for _, by := range []string{"jo", "kim"} {
+		if w := s.postAs(person(by, "", ""), ask(), url.Values{"do": {"refuse"}}); w.Code != 303 {
+			t.Errorf("%s refuses: %d", by, w.Code)
+		}
+	}
+	late := ask()
+	s.Now = s.Now.Add(time.Hour)
+	if code := allow(late); code != 404 {
+		t.Errorf("after an hour: %d", code)
+	}
+	at := ask()
+	if code := allow(at); code != 303 {
+		t.Errorf("allow: %d", code)
+	}
+	if w := s.postAs(person("jo", "", ""), at, url.Values{"do": {"carry"}}); w.Code != 200 || !strings.Contains(w.Body.String(), "threeds-admin-") {
+		t.Errorf("carry out: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestFourEyesAreNotForTokens: a token cannot ask, so the act is refused with where it is done. A command does it.
+func TestFourEyesAreNotForTokens(t *testing.T) {
+	t.Parallel()
+	s := newFourEyes(t)
+	token := operator.Actor{Who: "token:ci", Role: operator.Admin}
+	_, err := s.Admin.EraseJournal(t.Context(), token, "", shop)
+	if err == nil || !strings.Contains(err.Error(), "console.four_eyes has erase") {
+		t.Errorf("by a token: %v", err)
+	}
+	if _, err := ops.Find("merchant enable").Do(s.Admin.Acts, t.Context(), token, shop); err == nil || strings.Contains(err.Error(), "four_eyes") {
+		t.Errorf("an act that is not named: %v", err)
+	}
+	s.Admin.IsCommandLine = true
+	if _, err := s.Admin.EraseJournal(t.Context(), operator.Actor{Who: "cli:root", Role: operator.Admin}, "", shop); err != nil {
+		t.Errorf("by a command: %v", err)
+	}
+}

@@ -1,0 +1,136 @@
+package ops
+
+import (
+	"context"
+	"net/url"
+	"slices"
+
+	"github.com/openthreeds/threeds/internal/operate/operator"
+)
+
+// approvalActs are the acts on acts that wait for a second person.
+func approvalActs() []Act {
+	const object = "act, and its object"
+	return []Act{
+		{Name: "approval list", Least: operator.Operator, Doors: []Door{Console}},
+		// It has no door of its own: the form of the act that waits asks for it.
+		{Name: "approval ask", Least: operator.Operator, Action: "approval.ask", Object: object},
+		{
+			Name: "approval allow", Least: operator.Operator, Action: "approval.allow", Object: object,
+			Doors: []Door{Console}, Danger: "approvals", Summary: "Allow",
+		},
+		{
+			Name: "approval refuse", Least: operator.Operator, Action: "approval.refuse", Object: object,
+			Doors: []Door{Console},
+		},
+	}
+}
+
+// These say why an act that waits is not allowed or carried out.
+var (
+	errNoApproval = &Refusal{Missing, "",
+		"This does not wait any more: its hour is over, or it was carried out, refused or withdrawn.",
+		operator.ErrNoApproval}
+	errOwnApproval = &Refusal{Forbidden, "", "You have asked for this yourself. Another person has to allow it.",
+		operator.ErrOwnApproval}
+	errNotAllowed = &Refusal{Conflict, "", "Another person has to allow this first.", operator.ErrNotAllowed}
+)
+
+// approvalRefusal returns the refusal that an error of approvals is.
+func approvalRefusal(err error) error {
+	return translate(err, errNoApproval, errOwnApproval, errNotAllowed)
+}
+
+// objectOf names an act that waits in the audit trail.
+func objectOf(a *operator.Approval) string {
+	if a.Object == "" {
+		return a.Act
+	}
+	return a.Act + ": " + a.Object
+}
+
+// Groups returns the groups of dangerous acts that a configuration may want a second person for. The approvals
+// themselves are none of them.
+func Groups() []string {
+	var all []string
+	for i := range acts {
+		if danger := acts[i].Danger; danger != "" && danger != "approvals" && !slices.Contains(all, danger) {
+			all = append(all, danger)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// AskApproval keeps the form of an act until another person has allowed it. The actor has confirmed the act.
+func (a *Acts) AskApproval(ctx context.Context, by operator.Actor, what operator.Intent, path string,
+	form url.Values) error {
+	if err := Find(what.Act).Check(&by); err != nil {
+		return err
+	}
+	asked := operator.Approval{
+		Intent: what, Confirmed: by.Confirmed.By, AskedBy: by.Who, Path: path, Form: form,
+	}
+	if err := a.Record(ctx, by, "approval ask", objectOf(&asked), nil, nil); err != nil {
+		return err
+	}
+	return a.Operators.AskApproval(ctx, &asked)
+}
+
+// Approvals returns the acts that wait and that the actor may do, so also allow.
+func (a *Acts) Approvals(ctx context.Context, by operator.Actor) ([]operator.Approval, error) {
+	if err := Find("approval list").Check(&by); err != nil {
+		return nil, err
+	}
+	all, err := a.Operators.Approvals(ctx)
+	return slices.DeleteFunc(all, func(w operator.Approval) bool { return !Find(w.Act).May(&by) }), err
+}
+
+// findApproval returns an act that waits, if the actor may do it.
+func (a *Acts) findApproval(ctx context.Context, by *operator.Actor, id string) (operator.Approval, error) {
+	w, err := a.Operators.FindApproval(ctx, id)
+	if err != nil {
+		return w, approvalRefusal(err)
+	}
+	return w, Find(w.Act).Check(by)
+}
+
+// AllowApproval allows an act that another person has asked for.
+func (a *Acts) AllowApproval(ctx context.Context, by operator.Actor, id string) error {
+	w, err := a.findApproval(ctx, &by, id)
+	switch {
+	case err != nil:
+		return err
+	case w.AskedBy == by.Who || !by.IsPerson:
+		return errOwnApproval
+	}
+	if err := a.Record(ctx, by, "approval allow", objectOf(&w), nil, map[string]string{"askedBy": w.AskedBy}); err != nil {
+		return err
+	}
+	return approvalRefusal(a.Operators.Allow(ctx, id, by.Who))
+}
+
+// RefuseApproval ends an act that waits: another person refuses it, or who has asked withdraws it.
+func (a *Acts) RefuseApproval(ctx context.Context, by operator.Actor, id string) error {
+	w, err := a.findApproval(ctx, &by, id)
+	if err != nil {
+		return err
+	}
+	if err := a.Record(ctx, by, "approval refuse", objectOf(&w), nil, map[string]string{"askedBy": w.AskedBy}); err != nil {
+		return err
+	}
+	return approvalRefusal(a.Operators.DropApproval(ctx, id))
+}
+
+// TakeApproval returns an act that was allowed to who has asked for it, once, and that actor with what was confirmed
+// and allowed.
+func (a *Acts) TakeApproval(ctx context.Context, by operator.Actor,
+	id string) (operator.Approval, operator.Actor, error) {
+	w, err := a.Operators.TakeApproval(ctx, id, by.Who)
+	if err != nil {
+		return w, by, approvalRefusal(err)
+	}
+	by.Confirmed = operator.Confirmation{Intent: w.Intent, By: w.Confirmed}
+	by.Allowed = operator.Confirmation{Intent: w.Intent, By: w.AllowedBy}
+	return w, by, nil
+}
