@@ -17,7 +17,7 @@ func TestO8UnknownWordsAreRefused(t *testing.T) {
 		"authentications?scheme=vsia": "scheme: want one of", "authentications?merchant=" + shop[:4]: "did you mean",
 		"authentications?merchant=Nobody": "merchant: there is no such merchant", "authentications?status=Y": "status: want one of",
 		"authentications?result=bogus": "result: want one of", "authentications?shop=x": "want one of limit, acs, cursor",
-		"audit?action=record.erase": "action: want one of audit.export, ", "audit?actor=x": "want one of who, action",
+		"audit?action=record.erase": "action: want one of approval.allow, ", "audit?actor=x": "want one of who, action",
 		"audit/export?action=erase": "action: want one of", "journal/export?merchant=Nobody": "no such merchant", "journal/export?kind=csv": "want one of merchant",
 		"webhook-endpoints?merchant=Nobody": "no such merchant", "events?merchant=Nobody": "no such merchant",
 		"events?merchant=" + strings.ReplaceAll(shop, " ", "+") + "&type=bogus": "type: want one of authentication.completed",

@@ -111,11 +111,13 @@ func (s *Service) askForPasskey(w http.ResponseWriter, r *http.Request, session 
 	s.show(w, http.StatusOK, "confirm", p)
 }
 
-// askForLogin asks for a fresh login at the issuer. The form waits in the store until the person is back.
+// askForLogin asks for a fresh login at the issuer. The form waits in the store until the person is back, sealed
+// by the session.
 func (s *Service) askForLogin(w http.ResponseWriter, r *http.Request, session *operator.Session, form *waitingForm) {
 	form.By = byLogin
 	secret := operator.NewSecret()
-	if err := s.Operators.Keep(r.Context(), secret, form, s.Operators.Now().Add(ceremonyTime)); err != nil {
+	kept := session.Seal([]byte(encode(form)))
+	if err := s.Operators.Keep(r.Context(), secret, kept, s.Operators.Now().Add(ceremonyTime)); err != nil {
 		s.showFailure(w, err)
 		return
 	}
@@ -154,7 +156,7 @@ func (s *Service) showLoggedInAgain(w http.ResponseWriter, r *http.Request, c *c
 	}
 	var form waitingForm
 	if err == nil {
-		err = s.Operators.Take(r.Context(), c.Waiting, &form)
+		form, err = s.takeForm(r, c.Waiting, &session)
 	}
 	if err != nil || form.Who != session.Actor.Who {
 		s.refuseConfirmation(w, r, operator.OIDCPrefix+who.id, err)
@@ -163,6 +165,18 @@ func (s *Service) showLoggedInAgain(w http.ResponseWriter, r *http.Request, c *c
 	p := newConfirmPage(&session, &form)
 	p.Confirm = s.sealCeremony(w, r, confirmation, ceremony{Form: &form})
 	s.show(w, http.StatusOK, "confirm", p)
+}
+
+// takeForm takes the form that waits under a secret. Only the session that has sent it can open it.
+func (s *Service) takeForm(r *http.Request, secret string, session *operator.Session) (form waitingForm, err error) {
+	var kept, plain []byte
+	if err = s.Operators.Take(r.Context(), secret, &kept); err == nil {
+		plain, err = session.Open(kept)
+	}
+	if err == nil {
+		err = json.Unmarshal(plain, &form)
+	}
+	return form, err
 }
 
 // refuseConfirmation says that an act was not confirmed, and so not done.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
+	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 )
@@ -57,7 +58,22 @@ func (h *Handler) askApproval(v *visit, what operator.Intent) (result, error) {
 			form[name] = values
 		}
 	}
-	return result{to: "/approvals"}, h.Acts.AskApproval(v.Context(), v.session.Actor, what, v.URL.RequestURI(), form)
+	var card []byte
+	if number := digitsOf(form.Get(cardField)); number != "" {
+		card = v.session.Seal([]byte(number))
+		form.Set(cardField, "ending in "+number[max(0, len(number)-4):])
+	}
+	by := v.session.Actor
+	return result{to: "/approvals"}, h.Acts.AskApproval(v.Context(), by, what, v.URL.RequestURI(), form, card)
+}
+
+// cardField is the field of a card number.
+const cardField = "card"
+
+// errOtherLogin says that a card number was sealed by another session.
+var errOtherLogin = &admin.Problem{
+	Status: http.StatusConflict,
+	Detail: "The card number can be read only in the login that has asked for this. Nothing was erased. Ask again.",
 }
 
 // changeApproval allows or refuses an act that waits, or carries it out.
@@ -89,6 +105,13 @@ func (h *Handler) carryOut(v *visit, id string) (result, error) {
 	r := v.WithContext(operator.WithSession(v.Context(), &session))
 	r.URL, r.Method = at, http.MethodPost
 	r.PostForm, r.Form = allowed.Form, nil
+	if allowed.Card != nil {
+		number, err := session.Open(allowed.Card)
+		if err != nil {
+			return result{}, errOtherLogin
+		}
+		r.PostForm.Set(cardField, string(number))
+	}
 	r.PostForm.Set("csrf", session.FormToken())
 	return result{form: r}, nil
 }

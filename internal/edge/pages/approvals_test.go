@@ -52,6 +52,14 @@ func TestFourEyesOnAnErasure(t *testing.T) {
 	if len(rows) != 1 || hasCard(string(rows[0].Data)) {
 		t.Errorf("the store has %d rows, or one with the card in clear", len(rows))
 	}
+	if !strings.Contains(page, "card: ending in 0103") {
+		t.Errorf("the page does not say which card: %s", page)
+	}
+	waits, err := s.Admin.Operators.Approvals(t.Context())
+	must(t, err)
+	if _, err := (&operator.Session{Key: []byte("key of another login")}).Open(waits[0].Card); err == nil || hasCard(waits[0].Form.Encode()) {
+		t.Errorf("another login reads the card: %v, %v", err, waits[0].Form)
+	}
 	const what = "journal erase: card"
 	carry, allow := url.Values{"do": {"carry"}}, url.Values{"do": {"allow"}}
 	operatorOnly := person("vera", "approval allow", what)

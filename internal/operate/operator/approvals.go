@@ -32,6 +32,9 @@ type Approval struct {
 	// Path and Form are the form of the console that asked for it. Nothing else is carried out.
 	Path string     `json:"path"`
 	Form url.Values `json:"form"`
+	// Card is the card number of the form, sealed by the session of who has asked; nil means that it has none. The form
+	// has its last digits.
+	Card []byte `json:"card,omitempty"`
 }
 
 // AskApproval keeps an act until somebody allows it. It sets ID, AskedAt and Expires.

@@ -8,6 +8,8 @@ package operator
 
 import (
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -119,6 +121,30 @@ func (s *Session) IsFormToken(text string) bool {
 	}
 	subtle.XORBytes(token[n:], token[n:], token[:n])
 	return subtle.ConstantTimeCompare(token[n:], []byte(s.CSRF)) == 1
+}
+
+// Seal seals what only this session can open again: its key follows from the cookie, which the store does not have.
+func (s *Session) Seal(plain []byte) []byte {
+	return s.cipher().Seal(nil, nil, plain, nil)
+}
+
+// Open opens what Seal of the same session has sealed.
+func (s *Session) Open(sealed []byte) ([]byte, error) {
+	return s.cipher().Open(nil, nil, sealed, nil)
+}
+
+// cipher returns AES-256 in Galois/Counter Mode with random nonces, under the key of the session.
+func (s *Session) cipher() cipher.AEAD {
+	key := sha256.Sum256(append([]byte("sealed by the session "), s.Key...))
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		panic(err) // the key has the right length
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic(err) // AES has the right size of blocks
+	}
+	return aead
 }
 
 // sessionKey is the key of the session in a context.

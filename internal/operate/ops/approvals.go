@@ -62,14 +62,15 @@ func Groups() []string {
 	return all
 }
 
-// AskApproval keeps the form of an act until another person has allowed it. The actor has confirmed the act.
-func (a *Acts) AskApproval(ctx context.Context, by operator.Actor, what operator.Intent, path string,
-	form url.Values) error {
+// AskApproval keeps the form of an act until another person has allowed it. The actor has confirmed the act. card is the
+// card number that belongs into the form, sealed by the session; nil means that there is none.
+func (a *Acts) AskApproval(ctx context.Context, by operator.Actor, what operator.Intent, path string, form url.Values,
+	card []byte) error {
 	if err := Find(what.Act).Check(&by); err != nil {
 		return err
 	}
 	asked := operator.Approval{
-		Intent: what, Confirmed: by.Confirmed.By, AskedBy: by.Who, Path: path, Form: form,
+		Intent: what, Confirmed: by.Confirmed.By, AskedBy: by.Who, Path: path, Form: form, Card: card,
 	}
 	if err := a.Record(ctx, by, "approval ask", objectOf(&asked), nil, nil); err != nil {
 		return err
