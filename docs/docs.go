@@ -61,7 +61,7 @@ func Areas() []Area {
 					"operating/certificates.md", "operating/revocation.md",
 				}},
 				{"People and keys", []string{
-					"operating/operators.md", "operating/admin.md", "operating/keys.md", "operating/merchants.md",
+					"operating/operators.md", "operating/admin.md", "operating/keys.md", "operating/hsm.md", "operating/merchants.md",
 					"operating/scheme-rules.md", "operating/billing.md",
 				}},
 				{"Data", []string{

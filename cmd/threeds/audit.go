@@ -93,7 +93,7 @@ func auditExport(ctx context.Context, cmd *cmdline.Invocation) error {
 		return err
 	}
 	return local.WithKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		keys, err := journal.LoadOrCreateKeys(c.Journal.Keys, c.JournalURL().Dir)
+		keys, err := c.JournalKeyFile().LoadOrCreate()
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func auditFollow(ctx context.Context, cmd *cmdline.Invocation) error {
 		return cmdline.Usagef("audit follow: --from: want the number of an entry, or 0 for all entries")
 	}
 	err := local.WithKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		if _, err := journal.LoadOrCreateKeys(c.Journal.Keys, c.JournalURL().Dir); err != nil {
+		if _, err := c.JournalKeyFile().LoadOrCreate(); err != nil {
 			return err // no entry could be checked
 		}
 		f := operator.Follower{

@@ -58,7 +58,7 @@ func runBackup(ctx context.Context, cmd *cmdline.Invocation) error {
 		if c, err := config.Read(*file); err != nil {
 			warn("it is not known whether the key file opens this backup: %v", err)
 		} else {
-			backup.WarnOfMissingSecrets(ctx, st, c.Keys, warn)
+			backup.WarnOfMissingSecrets(ctx, st, c.Vault(), c.Keys, warn)
 		}
 		_, err = fmt.Fprintf(cmd.Stderr, "threeds: backed up %s; back up %s, in another place\n", counts.Describe(), further)
 		return err

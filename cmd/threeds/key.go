@@ -24,7 +24,6 @@ import (
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/run/local"
 	"github.com/openthreeds/threeds/internal/state/account"
-	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
@@ -54,6 +53,12 @@ var keyCommands = []cmdline.Command{
 		Does: `replace the secret of the key file on all nodes that serve; no API key ends. --write makes a key
 			file with the new secret, where key files cannot be replaced; exit status 1 says that nothing has
 			changed, or that it is to be run again`,
+	},
+	{
+		Name: "wrap", Run: keyWrap,
+		Takes: `[--config FILE]`,
+		Does: `write the key file and journal-keys.json as key_helper says: wrapped by its wrapping_key, or without one
+			in the clear`,
 	},
 }
 
@@ -101,7 +106,7 @@ func keyCreate(ctx context.Context, cmd *cmdline.Invocation) error {
 					"nodes that have the right one refuse the key\n", c.Keys)
 		}
 		// so that it can be copied together with the key file
-		if err := journal.CreateKeys(c.Journal.Keys, c.JournalURL().Dir); err != nil {
+		if err := c.JournalKeyFile().Create(); err != nil {
 			fmt.Fprintf(cmd.Stderr, "threeds: journal.keys: %v\n"+
 				"(without that file there is no journal: make it where its folder can be written, and put the same one on all nodes)\n",
 				err)
@@ -273,6 +278,16 @@ func keyRotate(ctx context.Context, cmd *cmdline.Invocation) error {
 		return err
 	}
 	return local.RotateKeys(ctx, *file, *write, func(format string, args ...any) {
+		fmt.Fprintf(cmd.Stdout, format+"\n", args...)
+	})
+}
+
+func keyWrap(ctx context.Context, cmd *cmdline.Invocation) error {
+	file := cmd.ConfigFlag()
+	if _, err := cmd.ReadArgs(0); err != nil {
+		return err
+	}
+	return local.WrapKeyFiles(ctx, *file, func(format string, args ...any) {
 		fmt.Fprintf(cmd.Stdout, format+"\n", args...)
 	})
 }

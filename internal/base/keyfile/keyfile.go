@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// maxFile is more than the secrets of any file need.
-const maxFile = 4096
+// maxFile is more than the secrets of any file need, also sealed by a [Vault].
+const maxFile = 8192
 
 // Read returns the content of a file. It refuses a file that others than its owner may
 // read or write. One that belongs to somebody else may be read by its group: that is how a

@@ -24,6 +24,7 @@ import (
 // checkRelations checks values against each other.
 func (l *loader) checkRelations() {
 	c := l.config
+	l.checkKeyHelper()
 	if c.Keys == "" && c.Store.URL.Dir != "" {
 		c.Keys = filepath.Join(c.Store.URL.Dir, "keys.json")
 	}
@@ -217,7 +218,12 @@ const Soon = 30 * 24 * time.Hour
 
 func (l *loader) loadKeyPair(k *KeyPair, path string, use x509.ExtKeyUsage, now time.Time) {
 	cert, certOK := l.openFile(k.Cert, path+".cert")
-	key, keyOK := l.openSecret(k.Key, path+".key", "key")
+	label, isHeld := strings.CutPrefix(k.Key, helperPrefix)
+	var key []byte
+	keyOK := isHeld
+	if !isHeld {
+		key, keyOK = l.openSecret(k.Key, path+".key", "key")
+	}
 	if !certOK {
 		return
 	}
@@ -239,7 +245,11 @@ func (l *loader) loadKeyPair(k *KeyPair, path string, use x509.ExtKeyUsage, now 
 				x509.ExtKeyUsageServerAuth: "server authentication", x509.ExtKeyUsageClientAuth: "client authentication",
 			}[use])
 	}
-	if !keyOK {
+	switch {
+	case !keyOK:
+		return
+	case isHeld:
+		l.useHeldKey(k, label, path+".key", chain)
 		return
 	}
 	if err := checkPrivateKey(key); err != nil {

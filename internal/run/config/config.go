@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/api"
+	"github.com/openthreeds/threeds/internal/base/keyhelper"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/peers/certs"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
@@ -61,6 +62,10 @@ type Config struct {
 	// directory without API keys, a missing key file is made, readable only by its owner; by default it is `keys.json`
 	// in that directory. Required with PostgreSQL, where all nodes have the same key file.
 	Keys string `yaml:"keys" file:"secret"`
+
+	// A program that holds keys in the place of files, such as one in front of an HSM. Unset, there is none. See [keys in
+	// an HSM or a KMS](operating/hsm.md).
+	KeyHelper *KeyHelper `yaml:"key_helper"`
 
 	Console Console `yaml:"console"`
 
@@ -219,7 +224,21 @@ type Config struct {
 	ListTerms    map[string]Term      // when revocation lists are valid; of several in one file the one that ends first
 	Certificates Certificates         // which parts have certificates that are not valid
 
+	// Helper is the process that KeyHelper names; nil if there is none. It is started when it is first used. Close it.
+	Helper *keyhelper.Helper
+
 	lines map[string]int // of the keys that the file gives a value, by path
+}
+
+// KeyHelper is a program that holds keys in the place of files.
+type KeyHelper struct {
+	// The program, as an absolute path, and its arguments. Errors do not show the arguments, but `threeds config show`
+	// does: no secret belongs there.
+	Command []string `yaml:"command"`
+	// The label of the key that wraps the key file and the file of the journal's keys. Unset, these are in the clear.
+	WrappingKey string `yaml:"wrapping_key"`
+	// How long it may take to answer. Then it is ended, and started again.
+	Timeout time.Duration `yaml:"timeout"`
 }
 
 // Console is the listener for operators.
@@ -578,7 +597,7 @@ type Tracing struct {
 type KeyPair struct {
 	// File of the certificate, followed by those between it and the root.
 	Cert string `yaml:"cert" file:"public"`
-	// File of its private key.
+	// File of its private key; or `helper:` and the label of a key that the [key helper](operating/hsm.md) holds.
 	Key string `yaml:"key" file:"secret"`
 
 	Certificate tls.Certificate // filled by loadFiles

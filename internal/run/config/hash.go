@@ -18,7 +18,7 @@ const hashLen = 8
 // ownKeys are the keys whose values may differ on nodes of one store: addresses, paths, and what only the operation of
 // one node depends on. The store's URL holds paths too, and nodes may reach one database at different addresses.
 var ownKeys = []string{
-	"api.listen", "results.listen", "store", "keys", "console.listen", "console.metrics_listen",
+	"api.listen", "results.listen", "store", "keys", "key_helper", "console.listen", "console.metrics_listen",
 	"console.oidc.client_secret", "browser.listen", "log", "tracing", "journal.url", "journal.keys",
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -81,6 +82,9 @@ func Load(file string, now time.Time) (*Config, Files, error) {
 	}
 	l.loadFiles(now)
 	c, err := l.finish()
+	if err != nil {
+		l.config.Helper.Close()
+	}
 	return c, l.files, err
 }
 
@@ -93,6 +97,7 @@ func (c *Config) Reload(file string, now time.Time, checkKeys func(file string) 
 		return nil, nil, err
 	}
 	l.former, l.knownLists = c, c.revocationLists()
+	l.config.Helper = c.Helper // it runs, and Load would start another one
 	l.refuseFixedChanges(c)
 	if l.config.Store.URL.isSamePlace(c.Store.URL) {
 		l.checkKeys(checkKeys)
@@ -140,6 +145,7 @@ func (c *Config) fixedKeys(inUse *Config) []fixedKey {
 		{"console.metrics_listen", c.Console.MetricsListen == inUse.Console.MetricsListen},
 		{"console.url", c.Console.URL == inUse.Console.URL},
 		{"browser.listen", c.Browser.listen() == inUse.Browser.listen()},
+		{"key_helper", reflect.DeepEqual(c.KeyHelper, inUse.KeyHelper)},
 		{"keys", c.Keys == inUse.Keys || !c.Store.URL.isSamePlace(inUse.Store.URL)},
 		{"store.url", c.Store.URL.isSamePlace(inUse.Store.URL)},
 		{"store.engine", c.Store.Engine == inUse.Store.Engine},

@@ -32,6 +32,7 @@ func (l *loader) readFile(file *section) {
 	kept.close()
 
 	c.Keys = optional(file, "keys", l.path(), "")
+	c.KeyHelper = optionalSection(file, "key_helper", readKeyHelper)
 
 	c.Console = readConsole(file.section("console"))
 
@@ -307,6 +308,6 @@ func readClientCert(s *section) KeyPair {
 func readKeyPair(s *section) (k KeyPair) {
 	defer s.close()
 	k.Cert = required(s, "cert", s.l.path())
-	k.Key = required(s, "key", s.l.path())
+	k.Key = required(s, "key", s.l.keyName())
 	return k
 }

@@ -182,6 +182,8 @@ func TestConfigDiffAgreesWithReload(t *testing.T) {
 		"connections":                {"in_flight: 100", "in_flight: 100\n  connections: 5000"},
 		"wait":                       {"in_flight: 100", "in_flight: 100\n  wait: 9ms"},
 		"in_flight":                  {"in_flight: 100", "in_flight: 200"},
+		"another key helper":         {"timeout: 3s", "timeout: 4s"},
+		"no key helper":              {"key_helper: {", "#"},
 		"tracing gone":               {"tracing: {", "#"},
 		"tracing elsewhere":          {"https://collector.example:4318", "https://other.example:4318"},
 		"tracing of more":            {"0.25", "0.5"},

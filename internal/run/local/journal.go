@@ -81,7 +81,7 @@ func ReadSigners(keyFile, configFile string) ([]ed25519.PublicKey, error) {
 		var c *config.Config
 		var keys *journal.Keys
 		if c, err = config.Read(configFile); err == nil {
-			if keys, err = journal.LoadKeys(c.Journal.Keys); err == nil {
+			if keys, err = c.JournalKeyFile().Load(); err == nil {
 				text, err = keys.PEM()
 			}
 		}

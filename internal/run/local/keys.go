@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/rotation"
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -68,6 +70,48 @@ func RotateKeys(ctx context.Context, file, write string, say func(format string,
 		}
 		return rotate.Run(ctx)
 	})
+}
+
+// WrapKeyFiles writes the files of keys that a configuration names as its key helper says: wrapped, or in the clear. say
+// reports what happens, a line a call. Nodes that serve have the keys in memory.
+func WrapKeyFiles(ctx context.Context, file string, say func(format string, args ...any)) error {
+	c, err := config.Read(file)
+	if err != nil {
+		return err
+	}
+	if c.Helper == nil {
+		return errors.New("key wrap: the configuration has no key_helper")
+	}
+	defer c.Helper.Close()
+	as := "wrapped by the key " + c.KeyHelper.WrappingKey
+	if c.KeyHelper.WrappingKey == "" {
+		as = "in the clear"
+	}
+	var changed []string
+	for _, f := range []struct{ path, context string }{
+		{c.Keys, keyring.Context}, {c.Journal.Keys, journal.KeysContext},
+	} {
+		isChanged, err := c.Vault().RewrapAll(f.path, f.context)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			say("%s is not there", f.path)
+		case err != nil:
+			return fmt.Errorf("key wrap: %w", err)
+		case isChanged:
+			say("%s is now %s", f.path, as)
+			changed = append(changed, f.path)
+		default:
+			say("%s was %s before", f.path, as)
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	err = withStore(ctx, c, func(st store.Store) error { return Record(ctx, c, st, "key.wrap", "", changed) })
+	if err != nil {
+		return fmt.Errorf("key wrap: done, but the audit trail does not say so: %w", err)
+	}
+	return nil
 }
 
 // resealsOf returns functions that seal rows of a store again: the rows that live longer than a secret of the key file,

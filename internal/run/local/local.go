@@ -1,7 +1,7 @@
 // Package local opens what a configuration names, for a command that runs next to a server or before there is one: the
 // store with the key file ([WithKeys]), what an admin may do with them ([WithActs]), the journal ([WithJournal]), the
-// card ranges ([WithRanges]), and all rows for a backup ([WithArchive]). [RotateKeys] and [RevokeKey] are what commands
-// do with keys.
+// card ranges ([WithRanges]), and all rows for a backup ([WithArchive]). [RotateKeys], [WrapKeyFiles] and
+// [RevokeKey] are what commands do with keys.
 package local
 
 import (
@@ -115,7 +115,7 @@ func Entry(action, object string, before, after any) operator.Entry {
 func NewTrail(c *config.Config, st operator.Store, ring store.Sealer) *operator.Service {
 	s := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
 	if c.Journal.Keys != "" {
-		s.Keys, _ = journal.LoadOrCreateKeys(c.Journal.Keys, c.JournalURL().Dir)
+		s.Keys, _ = c.JournalKeyFile().LoadOrCreate()
 	}
 	return s
 }
@@ -157,7 +157,7 @@ func BackedUpJournal(file string) (*backup.Journal, error) {
 	if err != nil || !c.HasJournal() {
 		return nil, err
 	}
-	keys, err := journal.LoadKeys(c.Journal.Keys)
+	keys, err := c.JournalKeyFile().Load()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

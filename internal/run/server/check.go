@@ -14,7 +14,6 @@ import (
 	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/run/config"
-	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 )
 
@@ -26,6 +25,7 @@ func CheckConfig(file, release string) (warnings []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	defer c.Helper.Close()
 	faults := c.Certificates.Faults(now)
 	for _, part := range slices.Sorted(maps.Keys(faults)) {
 		warnings = append(warnings, "a part of the server is degraded: "+part+": "+faults[part])
@@ -53,7 +53,7 @@ func checkKeyFile(c *config.Config) (*keyring.Ring, error) {
 
 // checkJournalKeys reads the file of the journal's keys. One that is absent is no fault where Serve can make it.
 func checkJournalKeys(c *config.Config) error {
-	_, err := journal.LoadKeys(c.Journal.Keys)
+	_, err := c.JournalKeyFile().Load()
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -53,6 +53,7 @@ func Serve(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	defer c.Helper.Close()
 	ring, err := LoadKeyRing(ctx, c)
 	if err != nil {
 		return err
@@ -158,6 +159,7 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 		Colours:  make(map[string]string),
 		Managed:  make(map[string]string),
 		StoreURL: c.Store.URL, Login: loginSettings(&c.Console), Ring: ring, Log: log, Release: release,
+		Vault: c.Vault(), KeyHelper: c.Helper,
 		Shutdown: c.Timeouts.Shutdown, LameDuck: c.Timeouts.LameDuck,
 		Server: check.Server{
 			RefNumber: refNumber(c), RequestorID: c.Server.RequestorID, RequestorName: c.Server.RequestorName,

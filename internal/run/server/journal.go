@@ -65,7 +65,7 @@ func journalSettings(c *config.Config) *JournalSettings {
 
 // OpenJournal opens the journal of a configuration for a command.
 func OpenJournal(ctx context.Context, c *config.Config) (journal.Store, *journal.Keys, error) {
-	keys, err := journal.LoadOrCreateKeys(c.Journal.Keys, c.JournalURL().Dir)
+	keys, err := c.JournalKeyFile().LoadOrCreate()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,7 +87,10 @@ func (s *Server) newJournal(settings *JournalSettings) *journal.Journal {
 		return nil
 	}
 	at := cmp.Or(settings.URL, s.cfg.StoreURL)
-	keys, err := journal.LoadOrCreateKeys(cmp.Or(settings.Keys, filepath.Join(at.Dir, "journal-keys.json")), at.Dir)
+	file := journal.KeyFile{
+		Path: cmp.Or(settings.Keys, filepath.Join(at.Dir, "journal-keys.json")), Dir: at.Dir, Vault: s.cfg.Vault,
+	}
+	keys, err := file.LoadOrCreate()
 	if err != nil {
 		s.cfg.Log.Error("there is no journal", "err", err)
 		s.journalKeysProblem = "journal.keys: its file can be neither read nor made, so that there is no journal; the log says why"
@@ -113,7 +116,7 @@ func (s *Server) loadTrailKeys() *journal.Keys {
 	case s.cfg.Journal != nil || s.cfg.TrailKeys == "":
 		return nil // what is wrong with the keys of the journal was logged
 	}
-	keys, err := journal.LoadOrCreateKeys(s.cfg.TrailKeys, s.cfg.StoreURL.Dir)
+	keys, err := journal.KeyFile{Path: s.cfg.TrailKeys, Dir: s.cfg.StoreURL.Dir, Vault: s.cfg.Vault}.LoadOrCreate()
 	if err != nil {
 		s.cfg.Log.Error("the audit trail is not signed", "err", err)
 		s.journalKeysProblem = "journal.keys: its file can be neither read nor made, so that the audit trail is not signed; the log says why"

@@ -136,6 +136,9 @@ func (s *Server) readyConditions() []console.Condition {
 	if s.journal != nil {
 		all = append(all, journalCondition(s.journal), evidenceCondition(s.journal))
 	}
+	if s.cfg.KeyHelper != nil {
+		all = append(all, keyHelperCondition(s.cfg.KeyHelper))
+	}
 	if rt.cfg.Certificates != nil {
 		all = append(all, certificateConditions(rt.cfg.Certificates, s.cfg.Now)...)
 	}

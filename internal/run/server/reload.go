@@ -110,7 +110,9 @@ func faultLines(err error) []string {
 // refuse it too.
 func (r *reloader) describeRefusal(lines []string) string {
 	how := "is not in use until a restart: "
-	if _, _, err := config.Load(r.file, time.Now()); err != nil {
+	if c, _, err := config.Load(r.file, time.Now()); err == nil {
+		c.Helper.Close()
+	} else {
 		how, lines = "is refused, and the next start would fail: ", faultLines(err)
 	}
 	text := how + lines[0]
@@ -218,7 +220,7 @@ func (r *reloader) load(ctx context.Context) (warnings, changed []string, err er
 // server that is replaceable can judge no API key with it, so it has made nothing, and
 // takes any other file. Secrets that have come by a rotation since count as if the file had them.
 func (r *reloader) loadNextRing(file string) (*keyring.Ring, error) {
-	ring, err := keyring.Load(file)
+	ring, err := keyring.LoadIn(r.inUse.Vault(), file)
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/openthreeds/threeds/internal/base/keyfile"
+	"github.com/openthreeds/threeds/internal/base/keyhelper"
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/base/tasks"
 	"github.com/openthreeds/threeds/internal/edge/admin"
@@ -58,7 +60,9 @@ import (
 // configuration file.
 type Config struct {
 	StoreURL    config.StoreURL
-	Ring        *keyring.Ring // nil for activate: the one in use stays
+	Ring        *keyring.Ring     // nil for activate: the one in use stays
+	Vault       keyfile.Vault     // seals the files of keys
+	KeyHelper   *keyhelper.Helper // holds keys in the place of files; nil: there is none. Who has made it closes it
 	Server      check.Server
 	Merchants   []account.Merchant
 	Peers       []directory.Peer        // the directory servers, as their client wants them
@@ -258,6 +262,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.requests.Ended = s.journalRequest
 	s.registerMetrics()
 	registerStoreMetrics(s.metrics, db)
+	registerKeyHelperMetrics(s.metrics, cfg.KeyHelper)
 	if cfg.Limits.Wait > 0 {
 		s.gate = shed.New(loadQueues(cfg.Limits.Wait, s.db)...)
 	}
@@ -405,6 +410,9 @@ func (s *Server) backgroundTasks() []func(context.Context) {
 	all = append(all, s.sweep, s.eraseCards, s.keepObjects, s.signTrail, s.hooks.Run, s.siem.Run)
 	if s.journal != nil {
 		all = append(all, s.journal.Run, s.journal.RunDuties)
+	}
+	if s.cfg.KeyHelper != nil {
+		all = append(all, s.cfg.KeyHelper.Watch)
 	}
 	all = append(all, s.watchProblems, s.keepNotices, s.watchExpiry, s.watchManaged, s.watchForOperator, s.requests.Run)
 	if s.clock != nil {

@@ -58,7 +58,7 @@ func LoadKeyRing(ctx context.Context, c *config.Config) (_ *keyring.Ring, err er
 		return readKeyFile(c)
 	}
 	if _, err := os.Stat(c.Keys); !errors.Is(err, fs.ErrNotExist) {
-		return keyring.Load(c.Keys)
+		return keyring.LoadIn(c.Vault(), c.Keys)
 	}
 	st, err := OpenStore(ctx, c.Store.URL)
 	if err != nil {
@@ -78,12 +78,12 @@ func LoadOrCreateKeyRing(ctx context.Context, c *config.Config, st store.Store) 
 	if len(keys) > 0 {
 		return readKeyFile(c)
 	}
-	return keyring.LoadOrCreate(c.Keys)
+	return keyring.LoadOrCreateIn(c.Vault(), c.Keys)
 }
 
 // readKeyFile reads a key file that must be there.
 func readKeyFile(c *config.Config) (*keyring.Ring, error) {
-	ring, err := keyring.Load(c.Keys)
+	ring, err := keyring.LoadIn(c.Vault(), c.Keys)
 	switch {
 	case !errors.Is(err, fs.ErrNotExist):
 		return ring, err

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openthreeds/threeds/internal/base/keyfile"
 	"github.com/openthreeds/threeds/internal/base/terminal"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/rotation"
@@ -45,8 +46,8 @@ func (c Counts) Describe() string {
 	return strings.Join(all, ", ")
 }
 
-// WarnOfMissingSecrets warns if a key file lacks a secret that the rows of the store need.
-func WarnOfMissingSecrets(ctx context.Context, archive store.Archive, file string,
+// WarnOfMissingSecrets warns if a key file, which a vault may seal, lacks a secret that the rows of the store need.
+func WarnOfMissingSecrets(ctx context.Context, archive store.Archive, vault keyfile.Vault, file string,
 	warn func(format string, args ...any)) {
 	const cure = "Copy the key file of a node that has it, or run \"threeds key rotate --write FILE\", and back that file up"
 	st, ok := archive.(store.Store)
@@ -56,7 +57,7 @@ func WarnOfMissingSecrets(ctx context.Context, archive store.Archive, file strin
 	keys, err := st.Keys(ctx)
 	var ring *keyring.Ring
 	if err == nil {
-		ring, err = keyring.Load(file)
+		ring, err = keyring.LoadIn(vault, file)
 		if len(keys) == 0 && errors.Is(err, fs.ErrNotExist) {
 			return // nothing is sealed yet
 		}

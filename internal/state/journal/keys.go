@@ -80,23 +80,44 @@ func (k *keyed) sum(text []byte, n int) []byte {
 	return all[:n:n]
 }
 
-// LoadOrCreateKeys is [LoadKeys], but a missing file is made first, as by [CreateKeys].
-func LoadOrCreateKeys(path, dir string) (*Keys, error) {
-	if err := CreateKeys(path, dir); err != nil {
-		return nil, err
-	}
-	return LoadKeys(path)
+// KeysContext is what [keyfile.Vault] binds a file of keys to.
+const KeysContext = "threeds journal-keys.json"
+
+// A KeyFile is the file of a journal's keys.
+type KeyFile struct {
+	Path  string
+	Dir   string        // the folder with the files of the journal; "" is for a journal in PostgreSQL
+	Vault keyfile.Vault // seals the file
 }
 
-// LoadKeys reads the file of keys, for which the rules of [keyfile.Read] hold. Errors show no key.
-func LoadKeys(path string) (*Keys, error) {
-	data, err := keyfile.Read(path)
+// LoadOrCreateKeys is [KeyFile.LoadOrCreate] for a file that is not sealed.
+func LoadOrCreateKeys(path, dir string) (*Keys, error) {
+	return KeyFile{Path: path, Dir: dir}.LoadOrCreate()
+}
+
+// LoadOrCreate is Load, but a missing file is made first, as by Create.
+func (f KeyFile) LoadOrCreate() (*Keys, error) {
+	if err := f.Create(); err != nil {
+		return nil, err
+	}
+	return f.Load()
+}
+
+// LoadKeys is [KeyFile.Load] for a file that is not sealed.
+func LoadKeys(path string) (*Keys, error) { return KeyFile{Path: path}.Load() }
+
+// Load reads the file of keys, for which the rules of [keyfile.Read] hold. Errors show no key.
+func (f KeyFile) Load() (*Keys, error) {
+	data, err := keyfile.Read(f.Path)
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	k, err := parseKeys(data)
+	var k *Keys
+	if data, err = f.Vault.Open(KeysContext, data); err == nil {
+		k, err = parseKeys(data)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("journal: %s: %w", path, err)
+		return nil, fmt.Errorf("journal: %s: %w", f.Path, err)
 	}
 	return k, nil
 }
@@ -129,27 +150,34 @@ func parseKeys(data []byte) (*Keys, error) {
 	return k, nil
 }
 
-// CreateKeys makes the file of keys, with new keys, if there is none. It is an error that there is none when the folder
-// dir has the files of a journal, for new keys open none of its entries; dir is "" for a journal in PostgreSQL.
-func CreateKeys(path, dir string) error {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && dir != "" {
-		files := filepath.Join(dir, monthFile("*"))
+// Create makes the file of keys, with new keys, if there is none. It is an error that there is none when Dir has the
+// files of a journal, for new keys open none of its entries.
+func (f KeyFile) Create() error {
+	_, err := os.Stat(f.Path)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, fs.ErrNotExist) && f.Dir != "" {
+		files := filepath.Join(f.Dir, monthFile("*"))
 		if months, err := filepath.Glob(files); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		} else if len(months) > 0 {
 			return fmt.Errorf(
 				"journal: the file %s is missing, and without it nobody reads the journal that is in %s: put the file back from "+
-					"another node or a backup, or move %s away to begin a new journal", path, dir, files)
+					"another node or a backup, or move %s away to begin a new journal", f.Path, f.Dir, files)
 		}
 	}
 	k := NewKeys()
 	encode := func(keys [][]byte) []string { return []string{base64.StdEncoding.EncodeToString(keys[0])} }
 	data, err := json.MarshalIndent(keyFile{encode(k.wrapping), encode(k.hash), encode(k.signing)}, "", "  ")
 	if err == nil {
-		err = keyfile.MakeDir(filepath.Dir(path))
+		err = keyfile.MakeDir(filepath.Dir(f.Path))
 	}
 	if err == nil {
-		err = keyfile.Create(path, append(data, '\n'))
+		data, err = f.Vault.Seal(KeysContext, append(data, '\n'))
+	}
+	if err == nil {
+		err = keyfile.Create(f.Path, data)
 	}
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)

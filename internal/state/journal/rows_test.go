@@ -318,7 +318,7 @@ func TestD125SweepComesAtTheStartAndEveryMinute(t *testing.T) {
 // TestJ6KeysFromAManagerOfContainers: a file of another user, as Kubernetes mounts a secret, may be read by its group.
 func TestJ6KeysFromAManagerOfContainers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal-keys.json")
-	if err := journal.CreateKeys(path, ""); err != nil {
+	if err := (journal.KeyFile{Path: path}).Create(); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chown(path, os.Geteuid()+1, -1); err != nil {

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 
 	"github.com/openthreeds/threeds/internal/base/keyfile"
 )
@@ -15,28 +17,49 @@ import (
 // maxFormer is how many secrets previous may have.
 const maxFormer = 32
 
-// Load reads the secrets from a file, for which the rules of [keyfile.Read] hold.
-func Load(path string) (*Ring, error) {
+// Context is what [keyfile.Vault] binds a key file to.
+const Context = "threeds keys.json"
+
+// Load reads the secrets from a file that is not sealed, for which the rules of [keyfile.Read] hold.
+func Load(path string) (*Ring, error) { return LoadIn(keyfile.Vault{}, path) }
+
+// LoadIn is Load for a file that a vault may seal. What the ring writes is sealed by the same vault.
+func LoadIn(vault keyfile.Vault, path string) (*Ring, error) {
 	data, err := keyfile.Read(path)
 	if err != nil {
 		return nil, fmt.Errorf("keyring: %w", err)
+	}
+	if data, err = vault.Open(Context, data); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	secrets, former, err := parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return newRing(secrets, former)
+	return newRing(vault, secrets, former)
 }
 
+// LoadOther is Load for another key file, in the vault of r.
+func (r *Ring) LoadOther(path string) (*Ring, error) { return LoadIn(r.vault, path) }
+
 // LoadOrCreate is Load, but a missing file is made first, with a new current secret.
-func LoadOrCreate(path string) (*Ring, error) {
-	secret := make([]byte, secretLen)
-	rand.Read(secret) // it never fails, it ends the process
-	if err := keyfile.Create(path, fmt.Appendf(nil, "{\"current\": %q}\n",
-		base64.StdEncoding.EncodeToString(secret))); err != nil {
-		return nil, fmt.Errorf("keyring: %w", err)
+func LoadOrCreate(path string) (*Ring, error) { return LoadOrCreateIn(keyfile.Vault{}, path) }
+
+// LoadOrCreateIn is LoadIn, but a missing file is made first, with a new current secret.
+func LoadOrCreateIn(vault keyfile.Vault, path string) (*Ring, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		secret := make([]byte, secretLen)
+		rand.Read(secret) // it never fails, it ends the process
+		data, err := vault.Seal(Context,
+			fmt.Appendf(nil, "{\"current\": %q}\n", base64.StdEncoding.EncodeToString(secret)))
+		if err == nil {
+			err = keyfile.Create(path, data)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("keyring: %w", err)
+		}
 	}
-	return Load(path)
+	return LoadIn(vault, path)
 }
 
 // parse returns the secrets, current first, and how many after it are previous secrets. Its errors name members, never
@@ -139,31 +162,28 @@ func parseList(dec *json.Decoder) ([]string, error) {
 
 // WriteFile replaces a key file by one that has the secrets of r, as [keyfile.Replace] does. The
 // error shows no secret.
-func (r *Ring) WriteFile(path string) error {
-	if err := keyfile.Replace(path, r.content()); err != nil {
-		return fmt.Errorf("keyring: %w", err)
-	}
-	return nil
-}
+func (r *Ring) WriteFile(path string) error { return r.write(path, keyfile.Replace) }
 
 // CreateFile makes a key file that has the secrets of r, as [keyfile.CreateNew] does. The error shows no secret.
-func (r *Ring) CreateFile(path string) error {
-	if err := keyfile.CreateNew(path, r.content()); err != nil {
-		return fmt.Errorf("keyring: %w", err)
-	}
-	return nil
-}
+func (r *Ring) CreateFile(path string) error { return r.write(path, keyfile.CreateNew) }
 
 // WritePending keeps the secrets of r in a file next to the key file that they are to replace, as
 // [keyfile.WritePending] does. The error shows no secret.
-func (r *Ring) WritePending(path string) error {
-	if err := keyfile.WritePending(path, r.content()); err != nil {
+func (r *Ring) WritePending(path string) error { return r.write(path, keyfile.WritePending) }
+
+// write calls to with what a key file with the secrets of r holds.
+func (r *Ring) write(path string, to func(path string, data []byte) error) error {
+	data, err := r.vault.Seal(Context, r.content())
+	if err == nil {
+		err = to(path, data)
+	}
+	if err != nil {
 		return fmt.Errorf("keyring: %w", err)
 	}
 	return nil
 }
 
-// content is what a file with the secrets of r holds.
+// content is what a file with the secrets of r holds in the clear.
 func (r *Ring) content() []byte {
 	file := struct {
 		Next     string `json:"next,omitempty"`

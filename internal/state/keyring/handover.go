@@ -43,7 +43,7 @@ func (r *Ring) NewHandover(stay []string) (Handover, error) {
 	for {
 		secret := make([]byte, secretLen)
 		rand.Read(secret) // it never fails, it ends the process
-		extended, err := newRing(append(r.secrets(), secret), r.former)
+		extended, err := newRing(r.vault, append(r.secrets(), secret), r.former)
 		if err != nil {
 			continue // it has the id of another by chance
 		}
@@ -93,7 +93,7 @@ func (r *Ring) Accept(h *Handover) (*Ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newRing(append(r.secrets(), secret), r.former)
+	return newRing(r.vault, append(r.secrets(), secret), r.former)
 }
 
 // Follow returns a ring that makes things with the new secret of a handover, and accepts what its previous secrets
@@ -113,5 +113,5 @@ func (r *Ring) Follow(h *Handover) (*Ring, error) {
 	if next := r.next(); next != nil && next.text() != h.ID {
 		secrets = append(secrets, next.secret[:])
 	}
-	return newRing(secrets, former)
+	return newRing(r.vault, secrets, former)
 }

@@ -3,6 +3,8 @@ package keyring
 import (
 	"encoding/hex"
 	"testing"
+
+	"github.com/openthreeds/threeds/internal/base/keyfile"
 )
 
 // TestD108KeyIDsNameTheSecrets: each secret of a file has the id that stands in what it seals, whatever its place.
@@ -12,7 +14,7 @@ func TestD108KeyIDsNameTheSecrets(t *testing.T) {
 	for i := range secrets {
 		secrets[i] = make([]byte, secretLen)
 		secrets[i][0] = byte(i + 1)
-		ring, err := newRing(secrets[i:i+1], 0)
+		ring, err := newRing(keyfile.Vault{}, secrets[i:i+1], 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,7 +30,7 @@ func TestD108KeyIDsNameTheSecrets(t *testing.T) {
 		{2, 0, KeyIDs{Current: ids[0], Next: ids[1]}},
 		{3, 1, KeyIDs{Current: ids[0], Previous: ids[1], Next: ids[2]}},
 	} {
-		ring, err := newRing(secrets[:test.secrets], 0)
+		ring, err := newRing(keyfile.Vault{}, secrets[:test.secrets], 0)
 		if err != nil {
 			t.Fatal(err)
 		}

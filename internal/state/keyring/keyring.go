@@ -14,7 +14,7 @@
 //
 // The package does not watch the file, and does not rotate by itself. The code that does so asks [Ring.Opens] whether
 // the next ring opens what the previous one made. Package rotation hands a new secret to all nodes: see [Handover].
-// Certificates and their private keys are not in the file.
+// Certificates and their private keys are not in the file. [LoadIn] reads a file that a helper of keys seals.
 package keyring
 
 import (
@@ -25,6 +25,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/openthreeds/threeds/internal/base/keyfile"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
 )
 
@@ -47,6 +48,8 @@ type Ring struct {
 	keys []derived // current, those of previous, next as far as there are
 
 	former int // how many of them are of previous
+
+	vault keyfile.Vault // seals the key files that it writes
 }
 
 // derived is a secret, and what is made from it.
@@ -59,8 +62,8 @@ type derived struct {
 
 // newRing derives all keys. The first secret is the current one, then come the previous ones. If there is one more, it
 // is the next.
-func newRing(secrets [][]byte, former int) (*Ring, error) {
-	r := &Ring{former: former}
+func newRing(vault keyfile.Vault, secrets [][]byte, former int) (*Ring, error) {
+	r := &Ring{former: former, vault: vault}
 	var forIDs [][]byte
 	for _, secret := range secrets {
 		d := derived{secret: (*[secretLen]byte)(secret)}

@@ -266,10 +266,10 @@ func (r *run) withdraw(ctx context.Context) error {
 	}
 	pending, err := keyfile.PendingPath(r.File)
 	if err == nil {
-		err = removeFile(pending, id)
+		err = r.removeFile(pending, id)
 	}
 	if r.Write != "" {
-		err = errors.Join(err, removeFile(r.Write, id))
+		err = errors.Join(err, r.removeFile(r.Write, id))
 	}
 	if err != nil {
 		r.Say("a file that keeps the secret that was never in use is not removed, which does no harm: %v", err)
@@ -278,8 +278,8 @@ func (r *run) withdraw(ctx context.Context) error {
 }
 
 // removeFile removes a key file if its current secret is the one of an id.
-func removeFile(path, id string) error {
-	ring, err := keyring.Load(path)
+func (r *run) removeFile(path, id string) error {
+	ring, err := r.Ring.LoadOther(path)
 	if err != nil || ring.KeyIDs().Current != id {
 		return nil // it is another one, or none
 	}
@@ -403,7 +403,7 @@ func (r *run) complete(ctx context.Context) error {
 
 // writeTo makes a key file that has the secrets in use. One that has them already stays as it is.
 func (r *run) writeTo(path string) error {
-	if there, err := keyring.Load(path); err == nil && there.KeyIDs().Current == r.ring.KeyIDs().Current {
+	if there, err := r.Ring.LoadOther(path); err == nil && there.KeyIDs().Current == r.ring.KeyIDs().Current {
 		return nil
 	}
 	return r.ring.CreateFile(path)
@@ -460,7 +460,7 @@ func (r *run) seal(ctx context.Context) error {
 // replaceFile replaces the key file of this machine. It returns the id of the current secret in it, and why the file
 // could not be replaced.
 func (r *run) replaceFile(current string) (id string, err error) {
-	there, err := keyring.Load(r.File)
+	there, err := r.Ring.LoadOther(r.File)
 	if err == nil && there.KeyIDs().Current != current {
 		err = r.ring.WriteFile(r.File)
 	}

@@ -265,7 +265,7 @@ func (f *Follower) writeFile() {
 	}
 	isFirst := f.triedAt.IsZero()
 	f.triedAt = time.Now()
-	there, err := keyring.Load(f.file)
+	there, err := f.base.LoadOther(f.file)
 	if err == nil && there.KeyIDs().Current != f.fileID && there.KeyIDs().Current != current {
 		return // it is about to be reloaded
 	}

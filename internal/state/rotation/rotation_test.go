@@ -1,6 +1,7 @@
 package rotation
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/keyfile"
 	"github.com/openthreeds/threeds/internal/peers/clientcert"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/keyring"
@@ -34,6 +36,7 @@ type world struct {
 	first string // the key file as it was made
 	nodes []*testNode
 	keys  int
+	vault keyfile.Vault // seals key files
 }
 
 // A testNode is a follower with a key file of its own.
@@ -69,7 +72,7 @@ func (w *world) copyFile() string {
 // start starts a node with a key file.
 func (w *world) start(name, file string) *testNode {
 	w.t.Helper()
-	ring, err := keyring.Load(file)
+	ring, err := keyring.LoadIn(w.vault, file)
 	must(w.t, err)
 	return w.startWith(name, file, ring)
 }
@@ -112,7 +115,7 @@ func (w *world) rotate(st Store, file string) (said string, err error) {
 // rotateInto runs the command as rotate does, with a file for the option --write.
 func (w *world) rotateInto(st Store, file, write string) (said string, err error) {
 	w.t.Helper()
-	ring, err := keyring.Load(file)
+	ring, err := keyring.LoadIn(w.vault, file)
 	must(w.t, err)
 	var out strings.Builder
 	c := Command{
@@ -488,6 +491,63 @@ func TestD102SecretIsNowhereInTheClear(t *testing.T) {
 		}
 		if strings.Contains(string(value)+said, secret) {
 			t.Error("the secret is in the store or was printed")
+		}
+	})
+}
+
+// A wrapper wraps keys by an XOR, which is enough to tell what is wrapped.
+type wrapper byte
+
+func (w wrapper) Wrap(_ string, key []byte, _ string) ([]byte, error) {
+	wrapped := bytes.Clone(key)
+	for i := range wrapped {
+		wrapped[i] ^= byte(w)
+	}
+	return wrapped, nil
+}
+
+func (w wrapper) Unwrap(label string, wrapped []byte, context string) ([]byte, error) {
+	return w.Wrap(label, wrapped, context)
+}
+
+// TestO1RotationLeavesSecretsWrapped: where key files are wrapped, the command and the nodes write none in the clear: not
+// the key file, what waits to replace it, nor that of --write.
+func TestO1RotationLeavesSecretsWrapped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.stopAll()
+		w.vault = keyfile.Vault{Wrapper: wrapper(0x5a), Label: "hsm"}
+		_, err := w.vault.Rewrap(w.first, keyring.Context)
+		must(t, err)
+		a := w.start("a", w.copyFile())
+		before, write, pending := a.ring.Load().KeyIDs(), filepath.Join(t.TempDir(), "written.json"), 0
+		var files []string
+		check := func(string) {
+			files = files[:0]
+			for _, file := range []string{w.first, w.first + ".new", a.file, a.file + ".new", write} {
+				data, err := os.ReadFile(file)
+				if err != nil {
+					continue
+				}
+				if files = append(files, file); strings.HasSuffix(file, ".new") {
+					pending++
+				}
+				if !bytes.Contains(data, []byte(`"wrapped_by": "hsm"`)) || bytes.Contains(data, []byte("current")) {
+					t.Errorf("%s has %s", file, data)
+				}
+			}
+		}
+		_, err = w.rotateInto(&watchedStore{Store: w.store, used: check}, w.first, write)
+		must(t, err)
+		check("")
+		for _, file := range files {
+			ring, err := keyring.LoadIn(w.vault, file)
+			if must(t, err); ring.KeyIDs().Current == before.Current || ring.KeyIDs().Current != a.ring.Load().KeyIDs().Current {
+				t.Errorf("%s has %+v, in use is %+v", file, ring.KeyIDs(), a.ring.Load().KeyIDs())
+			}
+		}
+		if len(files) != 3 || pending == 0 {
+			t.Errorf("in the end there are %q; %d files were pending", files, pending)
 		}
 	})
 }

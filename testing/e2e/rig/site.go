@@ -21,7 +21,6 @@ import (
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/run/server"
 	"github.com/openthreeds/threeds/internal/state/account"
-	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
@@ -253,10 +252,10 @@ func (s *Site) CreateFirstKeys() {
 func CreateKeys(t *testing.T, file string, merchants ...string) (keys []string) {
 	t.Helper()
 	Must(t, WithKeys(t.Context(), file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		if err := journal.CreateKeys(c.Journal.Keys, c.JournalURL().Dir); err != nil {
+		if err := c.JournalKeyFile().Create(); err != nil {
 			return err
 		}
-		journalKeys, _ := journal.LoadKeys(c.Journal.Keys) // a test may have put another file in its place
+		journalKeys, _ := c.JournalKeyFile().Load() // a test may have put another file in its place
 		trail := &operator.Service{Store: st, Sealer: ring, Now: time.Now, Keys: journalKeys}
 		for _, merchant := range merchants {
 			err := trail.Record(t.Context(), operator.Entry{Who: "cli:test", From: "command line", Action: "key.create", Object: merchant})

@@ -53,7 +53,7 @@ func WithKeys(ctx context.Context, file string, do func(*config.Config, store.St
 // WithOperators opens the store of a configuration, calls do with the users of its console, and closes the store.
 func WithOperators(ctx context.Context, file string, do func(*operator.Service) error) error {
 	return WithKeys(ctx, file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		keys, err := journal.LoadOrCreateKeys(c.Journal.Keys, c.JournalURL().Dir)
+		keys, err := c.JournalKeyFile().LoadOrCreate()
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,149 @@
+package keyfile
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// dataKeyLen is the length of the key that a file is sealed with, in bytes.
+const dataKeyLen = 32
+
+// A Wrapper encrypts keys of files under keys of its own, which it names by labels. What it has wrapped for a context it
+// unwraps for the same label and context alone.
+type Wrapper interface {
+	Wrap(label string, key []byte, context string) ([]byte, error)
+	Unwrap(label string, wrapped []byte, context string) ([]byte, error)
+}
+
+// A Vault seals what files of secrets hold. Each file has a key of its own, which the Wrapper wraps. The zero Vault leaves
+// files as they are.
+type Vault struct {
+	Wrapper Wrapper // nil: files that are sealed cannot be opened
+	Label   string  // of the key that wraps the keys of files; "" means that files are not sealed
+}
+
+// sealedFile is the content of a file that is sealed.
+type sealedFile struct {
+	WrappedBy string `json:"wrapped_by"` // the label of the key
+	DataKey   []byte `json:"data_key"`   // as the Wrapper has wrapped it
+	Sealed    []byte `json:"sealed"`     // AES-256-GCM with the nonce in front, bound to label and context
+}
+
+// parseSealed returns the content of a file that is sealed; nil if it is another one.
+func parseSealed(data []byte) *sealedFile {
+	var f sealedFile
+	if json.Unmarshal(data, &f) != nil || f.WrappedBy == "" {
+		return nil
+	}
+	return &f
+}
+
+// Seal returns what a file with data has to hold. The context says what the file is for; only [Vault.Open] with the same
+// context opens it. Seal needs the Wrapper to answer.
+func (v Vault) Seal(context string, data []byte) ([]byte, error) {
+	if v.Label == "" {
+		return data, nil
+	}
+	key := make([]byte, dataKeyLen)
+	defer clear(key)
+	rand.Read(key) // it never fails, it ends the process
+	f := sealedFile{WrappedBy: v.Label}
+	var err error
+	if f.DataKey, err = v.Wrapper.Wrap(v.Label, key, context); err != nil {
+		return nil, err
+	}
+	aead, err := newAEAD(key)
+	if err != nil {
+		return nil, err
+	}
+	f.Sealed = aead.Seal(nil, nil, data, f.additional(context))
+	text, err := json.MarshalIndent(f, "", "  ")
+	if len(text) >= maxFile {
+		return nil, fmt.Errorf("sealed it is larger than %d bytes", maxFile)
+	}
+	return append(text, '\n'), err
+}
+
+// Open returns what Seal was given, for the content of a file. A file that is not sealed is an error where files have to
+// be. The error shows nothing of the content.
+func (v Vault) Open(context string, content []byte) ([]byte, error) {
+	f := parseSealed(content)
+	switch {
+	case f == nil && v.Label == "":
+		return content, nil
+	case f == nil:
+		return nil, errors.New(`its secrets are in the clear, and key_helper.wrapping_key is set: run "threeds key wrap"`)
+	case v.Wrapper == nil:
+		return nil, fmt.Errorf("it is wrapped by the key %q of a key helper: set key_helper", f.WrappedBy)
+	}
+	key, err := v.Wrapper.Unwrap(f.WrappedBy, f.DataKey, context)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(key)
+	aead, err := newAEAD(key)
+	if err == nil {
+		content, err = aead.Open(nil, nil, f.Sealed, f.additional(context))
+	}
+	if err != nil {
+		return nil, errors.New("it does not open with its data_key: it was changed, or is another kind of file")
+	}
+	return content, nil
+}
+
+// Rewrap replaces a file by one that is sealed as v says: under the key with its Label, or not at all. It reports whether
+// that was not so before. A Wrapper has to be there for a file that is sealed.
+func (v Vault) Rewrap(path, context string) (isChanged bool, err error) {
+	content, err := Read(path)
+	if err != nil {
+		return false, err
+	}
+	if f := parseSealed(content); f == nil && v.Label == "" || f != nil && f.WrappedBy == v.Label {
+		return false, nil
+	}
+	plain, err := Vault{Wrapper: v.Wrapper}.Open(context, content)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", path, err)
+	}
+	defer clear(plain)
+	if content, err = v.Seal(context, plain); err != nil {
+		return false, err
+	}
+	if _, err := v.Open(context, content); err != nil { // before the old content is gone
+		return false, err
+	}
+	return true, Replace(path, content)
+}
+
+// RewrapAll is Rewrap for a file, and for what [WritePending] has left next to it.
+func (v Vault) RewrapAll(path, context string) (isChanged bool, err error) {
+	pending, err := PendingPath(path)
+	if err == nil {
+		_, err = v.Rewrap(pending, context)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	return v.Rewrap(path, context)
+}
+
+// additional is what a file is bound to.
+func (f *sealedFile) additional(context string) []byte {
+	return fmt.Appendf(nil, "%q %q", f.WrappedBy, context)
+}
+
+func newAEAD(key []byte) (cipher.AEAD, error) {
+	if len(key) != dataKeyLen {
+		return nil, errors.New("the key has another length")
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}

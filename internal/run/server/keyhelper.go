@@ -1,0 +1,34 @@
+package server
+
+import (
+	"github.com/openthreeds/threeds/internal/base/keyhelper"
+	"github.com/openthreeds/threeds/internal/base/obs"
+	"github.com/openthreeds/threeds/internal/edge/console"
+)
+
+// keyHelperCondition says whether the key helper answers. What it has opened before is in memory, so requests are served
+// without it, except through directories that have to see a certificate whose key it holds.
+func keyHelperCondition(h *keyhelper.Helper) console.Condition {
+	return console.Condition{Name: "key helper", Check: func() (string, bool) { return h.Problem(), true }}
+}
+
+// registerKeyHelperMetrics adds the metrics of a key helper; nil means that there is none.
+func registerKeyHelperMetrics(m *obs.Metrics, h *keyhelper.Helper) {
+	if h == nil {
+		return
+	}
+	m.Gauge("threeds_key_helper_up", "1 while the key helper answers, 0 otherwise.", "", "", func() float64 {
+		if h.Problem() == "" {
+			return 1
+		}
+		return 0
+	})
+	m.Counter("threeds_key_helper_starts_total", "Times that the process of the key helper was started.",
+		func() float64 { return float64(h.Starts()) })
+	for _, verb := range keyhelper.Verbs() {
+		m.CounterOf("threeds_key_helper_requests_total", "Requests to the key helper.", "verb", verb,
+			func() float64 { return float64(h.Counts(verb).All) })
+		m.CounterOf("threeds_key_helper_failures_total", "Requests to the key helper that failed.", "verb", verb,
+			func() float64 { return float64(h.Counts(verb).Failed) })
+	}
+}
