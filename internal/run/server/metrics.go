@@ -132,12 +132,9 @@ func (s *Server) readyConditions() []console.Condition {
 	rt := s.activeRuntime()
 	all := append(storeConditions(s.db, &s.writes, rt.cards), keysCondition(s.apiKeys, s.follower),
 		s.journalKeysCondition(), s.trailCondition(), webhooksCondition(s.hooks), s.configCondition(),
-		siemCondition(s.siem))
+		siemCondition(s.siem), keyHelperCondition(s.cfg.KeyHelper))
 	if s.journal != nil {
 		all = append(all, journalCondition(s.journal), evidenceCondition(s.journal))
-	}
-	if s.cfg.KeyHelper != nil {
-		all = append(all, keyHelperCondition(s.cfg.KeyHelper))
 	}
 	if rt.cfg.Certificates != nil {
 		all = append(all, certificateConditions(rt.cfg.Certificates, s.cfg.Now)...)
