@@ -5,10 +5,19 @@ GO ?= go
 FUZZTIME ?= 8s
 export CGO_ENABLED = 0
 
-.PHONY: build quick test test-all fuzz conformance bench vulnerabilities gosec sbom release-check update generate sandbox clean
+.PHONY: build checker docs quick test test-all fuzz conformance bench vulnerabilities gosec sbom release-check update generate sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
+
+# The checker of messages that the documentation has, as WebAssembly. go build -tags checker ./cmd/threeds has it then.
+checker:
+	$(GO) run ./tools/checker
+
+# The documentation as a site in artifacts/docs, with the checker. Links, pictures and searches are tested first.
+docs: checker
+	$(GO) test -tags checker ./docs ./internal/edge/docsite
+	$(GO) run -tags checker ./cmd/threeds docs export artifacts/docs
 
 # Everything that must hold before a change goes in, each test once: ten minutes on 2 quiet cores, 16 the first time.
 # TESTSLOW=4 holds the run to a quarter of the processor time; the answer has to be the same.

@@ -21,7 +21,10 @@ var wings = []string{"base", "protocol", "state", "peers", "engine", "operate", 
 var apart = map[string]string{"engine": "operate", "operate": "engine"}
 
 // rooms are those of the engines, with the rooms that each may import.
-var rooms = map[string]string{"mpi": "", "txn": "", "check": "", "auth": "txn check", "session": "auth txn check"}
+var rooms = map[string]string{
+	"mpi": "", "txn": "", "check": "", "verdict": "check",
+	"auth": "txn check", "session": "auth txn check",
+}
 
 // from says which packages outside of internal/ a wing may import. Whole words are packages, with what is in them.
 var from = map[string]string{
@@ -75,12 +78,14 @@ var pure = []string{
 	"internal/base/charset",
 	"internal/base/iso",
 	"internal/engine/check",
+	"internal/engine/verdict",
 	"internal/peers/ranges",
 	"internal/protocol/faults",
 	"internal/protocol/outcome",
 	"internal/protocol/scheme",
 	"internal/protocol/transid",
 	"internal/protocol/v1",
+	"internal/protocol/v1/packing",
 	"internal/protocol/xmldsig",
 	"message",
 	"message/extension",
@@ -134,27 +139,9 @@ func TestImports(t *testing.T) {
 // TestServerHasNoTestSuite: the server's binary carries nothing of the conformance suite, of the
 // benchmarks and of tools.
 func TestServerHasNoTestSuite(t *testing.T) {
-	imports := map[string][]string{}
-	sources(t, parser.ImportsOnly, func(pkg, _ string, f *ast.File) {
-		for _, spec := range f.Imports {
-			if dep, isOurs := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), "github.com/openthreeds/threeds/"); isOurs {
-				imports[pkg] = append(imports[pkg], dep)
-			}
-		}
-	})
-	seen := map[string]bool{}
-	var visit func(pkg string)
-	visit = func(pkg string) {
-		if seen[pkg] {
-			return
-		}
-		seen[pkg] = true
-		for _, dep := range imports[pkg] {
-			visit(dep)
-		}
-	}
-	visit("cmd/threeds")
+	seen := imported(t, "cmd/threeds")
 	for pkg := range seen {
+		pkg = strings.TrimPrefix(pkg, "github.com/openthreeds/threeds/")
 		if first, _, _ := strings.Cut(pkg, "/"); slices.Contains([]string{"testing", "tools"}, first) {
 			t.Errorf("the server imports %s", pkg)
 		}
@@ -162,6 +149,48 @@ func TestServerHasNoTestSuite(t *testing.T) {
 	if len(seen) < 20 {
 		t.Errorf("the server imports %d packages of this module, fewer than there must be", len(seen))
 	}
+}
+
+// TestCheckerOfBrowsersHasNoNetwork: browsers load nothing that makes connections with the checker of the documentation.
+// It would send nothing, and be twice as large.
+func TestCheckerOfBrowsersHasNoNetwork(t *testing.T) {
+	seen := imported(t, "internal/edge/docsite/checker")
+	for _, dep := range []string{"net", "net/http", "crypto/tls", "crypto/x509", "database/sql"} {
+		for _, by := range seen[dep] {
+			t.Errorf("%s imports %s, and the checker of the documentation imports %[1]s", by, dep)
+		}
+	}
+	if len(seen["github.com/openthreeds/threeds/internal/protocol/inspect"]) == 0 {
+		t.Error("the checker does not import what checks messages")
+	}
+}
+
+// imported returns what a package imports, and what its imports of this module import. Each import has the packages
+// that import it.
+func imported(t *testing.T, by string) map[string][]string {
+	t.Helper()
+	imports := map[string][]string{}
+	sources(t, parser.ImportsOnly, func(pkg, _ string, f *ast.File) {
+		for _, spec := range f.Imports {
+			imports[pkg] = append(imports[pkg], strings.Trim(spec.Path.Value, `"`))
+		}
+	})
+	seen, visited := map[string][]string{}, map[string]bool{}
+	var visit func(pkg string)
+	visit = func(pkg string) {
+		if visited[pkg] {
+			return
+		}
+		visited[pkg] = true
+		for _, dep := range imports[pkg] {
+			seen[dep] = append(seen[dep], pkg)
+			if ours, isOurs := strings.CutPrefix(dep, "github.com/openthreeds/threeds/"); isOurs {
+				visit(ours)
+			}
+		}
+	}
+	visit(by)
+	return seen
 }
 
 // TestPure: what is told the time and given the bytes asks for neither.

@@ -21,6 +21,7 @@ type releaseConfig struct {
 		Main         string
 		GOOS, GOARCH []string
 		Env, Flags   []string
+		Tags         []string
 		LDFlags      []string
 	}
 	NFPMs []struct {
@@ -68,6 +69,9 @@ func TestReleaseIsForPlatformsWhoseLicencesAreKnown(t *testing.T) {
 	if !slices.Contains(build.Env, "CGO_ENABLED=0") || !slices.Contains(build.Flags, "-trimpath") ||
 		!slices.Contains(build.Flags, "-buildvcs=true") || !strings.Contains(strings.Join(build.LDFlags, " "), "-s -w ") {
 		t.Errorf("built with %v, %v, %v", build.Env, build.Flags, build.LDFlags)
+	}
+	if !slices.Contains(build.Tags, "checker") {
+		t.Error("the programs are built without the checker of the documentation")
 	}
 	if info, err := os.Stat(build.Main); err != nil || !info.IsDir() {
 		t.Errorf("%s: %v", build.Main, err)

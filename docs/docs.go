@@ -30,7 +30,7 @@ func Areas() []Area {
 				{"Begin", []string{"quickstart.md", "browser.md", "authentications.md", "test-cards.md", "testing.md"}},
 				{"Use the result", []string{"authorisation.md", "webhooks.md", "errors.md", "idempotency.md"}},
 				{"What schemes ask for", []string{"schemes.md"}},
-				{"Look it up", []string{"error-finder.md", "glossary.md"}},
+				{"Look it up", []string{"check.md", "error-finder.md", "glossary.md"}},
 			},
 		},
 		{

@@ -105,7 +105,17 @@ func runRestore(ctx context.Context, cmd *cmdline.Invocation) error {
 			return fmt.Errorf(
 				"restore: %s: the journal is restored in part: %w (run it again with --replace: what is there stays)", name, broken)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		c, err := config.Read(*file)
+		if err == nil {
+			err = backup.CheckKeyFile(ctx, st, c.Keys)
+		}
+		if err != nil {
+			return fmt.Errorf("restore: everything is restored, but %w", err)
+		}
+		return nil
 	})
 }
 

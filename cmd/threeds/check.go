@@ -2,76 +2,58 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"slices"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/cmdline"
-	"github.com/openthreeds/threeds/internal/base/hint"
-	"github.com/openthreeds/threeds/internal/base/terminal"
-	"github.com/openthreeds/threeds/internal/protocol/inspect"
-	"github.com/openthreeds/threeds/internal/protocol/scheme"
-	"github.com/openthreeds/threeds/message"
+	"github.com/openthreeds/threeds/internal/engine/verdict"
 )
-
-// maxMessage is how much check reads: far more than any listener takes.
-const maxMessage = 64 << 20
 
 // runCheck prints the message of a file, masked, and on stderr all that is
 // wrong with it.
 func runCheck(_ context.Context, cmd *cmdline.Invocation) error {
 	of := cmd.String("scheme", "", "hold it against what this card scheme asks for as well")
 	asJSON := cmd.Bool("json", false, "print the result as JSON")
+	text, o, err := readJudged(cmd, of, new(string))
+	if err != nil {
+		return err
+	}
+	o.IsJSON = *asJSON
+	return verdict.Check(text, o, cmd.Stdout, cmd.Stderr)
+}
+
+// runExplain prints what /auth would make of a body, without a server: with the same function, but without card ranges
+// and the profile of a merchant.
+func runExplain(_ context.Context, cmd *cmdline.Invocation) error {
+	of := cmd.String("scheme", "", "the card scheme whose directory server the AReq would go to")
+	asOf := cmd.String("as-of", "", "the day whose rules of the scheme count, such as 2026-11-25")
+	asJSON := cmd.Bool("json", false, "print what POST /explain answers")
+	text, o, err := readJudged(cmd, of, asOf)
+	if err != nil {
+		return err
+	}
+	o.IsJSON = *asJSON
+	return verdict.Explain(text, o, cmd.Stdout, cmd.Stderr)
+}
+
+// readJudged reads the command line of a command that judges the text of a file, and the file.
+func readJudged(cmd *cmdline.Invocation, of, asOf *string) ([]byte, verdict.Options, error) {
+	o := verdict.Options{Now: time.Now()}
 	rest, err := cmd.ReadArgs(1)
 	if err != nil {
-		return err
+		return nil, o, err
 	}
-	if known := scheme.Names(); *of != "" && !slices.Contains(known, *of) {
-		return cmdline.Usagef("check: no scheme %q%s", *of, hint.For(*of, known...))
+	if err := verdict.FindScheme(*of); err != nil {
+		return nil, o, cmdline.Usagef("%s: %s", cmd.Name(), err)
 	}
-	name, data, err := readCheckFile("check", rest, cmd.Stdin)
-	if err != nil {
-		return err
+	if *asOf != "" {
+		if o.AsOf, err = time.Parse(time.DateOnly, *asOf); err != nil {
+			return nil, o, cmdline.Usagef("%s: --as-of %q is no date such as 2026-11-25", cmd.Name(), *asOf)
+		}
 	}
-	input, ok := inspect.Read(data)
-	if !ok {
-		_, err := message.Parse(data, message.Limits{Members: -1})
-		return unreadableError{fmt.Errorf("%s: %w%s", name, err, inspect.DescribeOther(data))}
-	}
-	report, err := inspect.Check(input, *of, time.Now())
-	if err != nil {
-		return unreadableError{fmt.Errorf("%s: %w%s", name, err, inspect.DescribeOther(data))}
-	}
-	if *asJSON {
-		err = report.WriteJSON(cmd.Stdout)
-	} else {
-		err = report.Write(name, cmd.Stdout, cmd.Stderr)
-	}
-	if err == nil && report.Faults > 0 {
-		err = fmt.Errorf("%s: %s", name, terminal.Count(report.Faults, "fault"))
-	}
-	return err
-}
-
-// readCheckFile reads the file that a command is given, and returns how to call it.
-func readCheckFile(command string, rest []string, stdin io.Reader) (name string, data []byte, err error) {
 	if len(rest) == 0 {
-		return "", nil, cmdline.Usagef("%s: no file (- is standard input)", command)
+		return nil, o, cmdline.Usagef("%s: no file (- is standard input)", cmd.Name())
 	}
-	if data, err = cmdline.ReadInput(rest[0], stdin, maxMessage+1); err != nil {
-		return "", nil, err
-	}
-	name = cmdline.InputName(rest[0])
-	if len(data) > maxMessage {
-		return "", nil, fmt.Errorf("%s: longer than %d MiB, so it was not checked: no message is", name, maxMessage>>20)
-	}
-	return name, data, nil
+	text, err := cmdline.ReadInput(rest[0], cmd.Stdin, verdict.MaxText+1)
+	o.Name, o.Scheme = cmdline.InputName(rest[0]), *of
+	return text, o, err
 }
-
-// An unreadableError says that a text holds nothing that check can check. Its exit status is 2.
-type unreadableError struct{ err error }
-
-func (e unreadableError) Error() string { return e.err.Error() }
-
-func (e unreadableError) Unwrap() error { return e.err }

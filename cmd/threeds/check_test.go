@@ -6,13 +6,15 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/openthreeds/threeds/internal/engine/verdict"
 )
 
 // TestCheckLongest: a file that is longer than check reads is not judged by its
 // beginning.
 func TestCheckLongest(t *testing.T) {
 	const good = `{"messageType":"PReq","messageVersion":"2.2.0","threeDSServerRefNumber":"ref","threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e"}`
-	blanks := bytes.NewReader(bytes.Repeat([]byte(" "), maxMessage+1-len(good)))
+	blanks := bytes.NewReader(bytes.Repeat([]byte(" "), verdict.MaxText+1-len(good)))
 	err := dispatch(t.Context(), []string{"check", "-"}, io.MultiReader(strings.NewReader(good), blanks), io.Discard, io.Discard)
 	if want := "standard input: longer than 64 MiB, so it was not checked: no message is"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)

@@ -10,6 +10,7 @@ import (
 	"github.com/openthreeds/threeds/internal/base/build"
 	"github.com/openthreeds/threeds/internal/base/cmdline"
 	"github.com/openthreeds/threeds/internal/base/terminal"
+	"github.com/openthreeds/threeds/internal/engine/verdict"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/run/server"
 )
@@ -99,7 +100,7 @@ func configDiff(_ context.Context, cmd *cmdline.Invocation) error {
 	before, _, errBefore := config.Load(former, now)
 	after, _, errAfter := config.Load(name, now)
 	if err := errors.Join(errBefore, errAfter); err != nil {
-		return unreadableError{err}
+		return verdict.UnreadableError{Err: err}
 	}
 	changes := before.Diff(after)
 	err = terminal.WriteList(cmd.Stdout, *asJSON, changes, "KEY\tBEFORE\tAFTER\tTAKES", func(ch config.Change) string {

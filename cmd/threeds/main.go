@@ -24,6 +24,7 @@ import (
 	"github.com/openthreeds/threeds/internal/base/hint"
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/base/terminal"
+	"github.com/openthreeds/threeds/internal/engine/verdict"
 	"github.com/openthreeds/threeds/internal/state/store/postgres"
 )
 
@@ -72,16 +73,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			cardnumber.Mask(err.Error()))
 		return 2
 	}
-	status := 1
-	if _, ok := errors.AsType[unreadableError](err); ok {
-		status = 2
-	}
 	// Each line of an error begins with the name of the program, so that each of many
 	// faults can be found by it.
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(stderr, "threeds: %s\n", strings.TrimSuffix(line, "\n"))
 	}
-	return status
+	return verdict.Status(err)
 }
 
 // dispatch runs the command that args begin with.

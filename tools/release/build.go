@@ -87,7 +87,7 @@ func (j *job) environment() []string {
 // writers make a release, one after the other. What is made of the binaries that goreleaser leaves in distDir, in
 // another form than those here, has its place before the sums.
 var writers = []func(context.Context, *job, *revision) error{
-	writePages, runGoreleaser, writeImages, writeNPM, writeBills, writeSums,
+	writePages, writeChecker, runGoreleaser, writeImages, writeNPM, writeBills, writeSums,
 }
 
 // build makes everything that is published of a release, in releaseDir, imageDir and npmDir.
@@ -107,6 +107,12 @@ func build(ctx context.Context, j *job) error {
 		}
 	}
 	return nil
+}
+
+// writeChecker builds the checker of the documentation, which goreleaser builds into the programs.
+func writeChecker(ctx context.Context, j *job, _ *revision) error {
+	_, err := output(ctx, j.root, j.environment(), "go", "run", "./tools/checker")
+	return err
 }
 
 // writePages writes the completions of all shells, and the manual pages as they are and compressed.

@@ -114,7 +114,7 @@ func summaryOf(a *auth.Authentication) api.AuthenticationSummary {
 		Card:           api.Card{Last4: a.Last4, Scheme: api.Text(a.Scheme), Schemes: append([]string{}, a.Schemes...)},
 		Merchant:       api.PurchaseMerchant{Name: a.Merchant, AcquirerMerchantID: api.Text(a.AcquirerMerchant)},
 		Normalised:     append([]api.Correction{}, a.Normalised...), Defaulted: append([]string{}, a.Defaulted...),
-		SchemeFindings: shapesOf(a.Findings), Outcome: a.Outcome,
+		SchemeFindings: scheme.Shapes(a.Findings), Outcome: a.Outcome,
 	}
 	if a.Amount != "" {
 		summary.Amount = &api.PurchaseAmount{Value: a.Amount, Currency: a.Currency, Exponent: api.Text(a.Exponent)}
@@ -125,13 +125,4 @@ func summaryOf(a *auth.Authentication) api.AuthenticationSummary {
 		}
 	}
 	return summary
-}
-
-// shapesOf returns what a scheme asks for in the form that answers have.
-func shapesOf(all []*scheme.Finding) []api.SchemeFinding {
-	shapes := []api.SchemeFinding{}
-	for _, f := range all {
-		shapes = append(shapes, f.Shape())
-	}
-	return shapes
 }

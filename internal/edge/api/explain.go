@@ -100,7 +100,7 @@ func newRequirement(r scheme.Requirement) api.SchemeRequirement {
 // explain answers what /auth would make of a body.
 func (h *Handler) explain(_ context.Context, req *request) (response, error) {
 	return response{
-		body: encodeJSON(NewExplanation(ExplainBody(h.Engine, req.account, req.body, check.ExplainOptions{}))),
+		body: encodeJSON(ExplainBody(h.Engine, req.account, req.body, check.ExplainOptions{}).Shape()),
 	}, nil
 }
 
@@ -118,20 +118,4 @@ func ExplainBody(e Explainer, acc *account.Account, body []byte, further check.E
 		x.Reject(wrong)
 	}
 	return x
-}
-
-// NewExplanation returns an explanation as /explain answers it.
-func NewExplanation(x *check.Explanation) api.Explanation {
-	o := api.Explanation{
-		Verdict: api.VerdictInvalid, Scheme: api.Text(x.Scheme), Faults: append([]api.Fault{}, x.Faults...),
-		Warnings: append([]api.ExplanationWarning{}, x.Warnings...), Normalised: append([]api.Correction{}, x.Normalised...),
-		SchemeFindings: shapesOf(x.Findings), WouldSend: x.AReq,
-	}
-	if x.IsValid {
-		o.Verdict = api.VerdictValid
-	}
-	if x.AReq != nil {
-		o.MessageVersion = api.Text(x.Version.String())
-	}
-	return o
 }

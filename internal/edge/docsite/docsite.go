@@ -11,6 +11,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"errors"
 	"html/template"
 	"io/fs"
 	"maps"
@@ -52,6 +53,7 @@ type Site struct {
 	templates map[string]*template.Template
 	ranking   func() (*ranking, error)
 	sandbox   *sandbox // nil if the site is served by none
+	checker   checker
 }
 
 // A sandbox is one that serves the site, so that readers can send requests from the page with every operation.
@@ -90,13 +92,13 @@ type page struct {
 }
 
 // New returns the site of the pages that this program has.
-func New() (*Site, error) { return newSite(nil) }
+func New() (*Site, error) { return newSite(nil, builtChecker) }
 
 // NewInSandbox returns the site for a sandbox that serves it at [Path] of the address of its API. On the page with
 // every operation, readers can send requests to it. The page offers the API key to everybody; "" offers none.
-func NewInSandbox(key string) (*Site, error) { return newSite(&sandbox{key}) }
+func NewInSandbox(key string) (*Site, error) { return newSite(&sandbox{key}, builtChecker) }
 
-func newSite(box *sandbox) (*Site, error) {
+func newSite(box *sandbox, checkerFolder fs.FS) (*Site, error) {
 	s := &Site{byName: map[string]*page{}, files: map[string]*file{}, sandbox: box}
 	for _, area := range docs.Areas() {
 		for _, section := range area.Sections {
@@ -128,6 +130,7 @@ func newSite(box *sandbox) (*Site, error) {
 	})
 	s.add("assets/index.js", scriptType, s.index)
 	s.add("assets/search.js", scriptType, func() ([]byte, error) { return assets.ReadFile("assets/search.js") })
+	s.add("assets/reference.js", scriptType, func() ([]byte, error) { return assets.ReadFile("assets/reference.js") })
 	if box != nil {
 		s.add("assets/try.js", scriptType, func() ([]byte, error) { return assets.ReadFile("assets/try.js") })
 	}
@@ -140,7 +143,7 @@ func newSite(box *sandbox) (*Site, error) {
 		s.add(name, svgType, func() ([]byte, error) { return docs.Files.ReadFile(name) })
 	}
 	s.ranking = sync.OnceValues(s.newRanking)
-	return s, s.parseTemplates()
+	return s, errors.Join(s.addChecker(checkerFolder), s.parseTemplates())
 }
 
 const (
@@ -235,6 +238,9 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("Content-Security-Policy", allowed+"; frame-ancestors 'none'")
 	h.Set("Cache-Control", "no-cache") // another release has other pages
+	if f.mediaType == gzipType {
+		r.Header.Del("Accept-Encoding")
+	}
 	served.ServeHTTP(w, r)
 }
 
@@ -296,6 +302,8 @@ type frame struct {
 	Before, Next *link // the pages before and behind this one
 	Operations   []operationGroup
 	Sandbox      *sandbox
+	HasVersions  bool     // HasVersions is set for pages whose parts are versions of a message.
+	Checker      *checker // nil on all pages but that of the checker
 }
 
 // An areaLinks is an area with the links of its pages.
@@ -351,6 +359,9 @@ func (s *Site) newFrame(on *page) (*frame, error) {
 	return f, nil
 }
 
+// versionHeading is the heading of one version of a message.
+var versionHeading = regexp.MustCompile(`^2\.[0-9]\.[0-9]$`)
+
 // maxHeadings is up to how many headings the navigation shows those of a page. More would hide the other pages.
 const maxHeadings = 16
 
@@ -366,6 +377,13 @@ func (s *Site) pageFrame(p *page) (*frame, error) {
 	}
 	f.Title, f.About, f.Body, f.Area = c.title, c.about, c.body, p.area.Title
 	f.Markdown = path.Base(pathOf(p.name, ".md"))
+	f.HasVersions = slices.ContainsFunc(c.headings, func(h heading) bool { return versionHeading.MatchString(h.Text) })
+	if p.name == checkerPage {
+		f.Checker = &s.checker
+		if f.Policy, err = s.files[p.path].policy(); err != nil {
+			return nil, err
+		}
+	}
 	if len(c.headings) <= maxHeadings {
 		f.Headings = c.headings
 	}

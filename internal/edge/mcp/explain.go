@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
-	"github.com/openthreeds/threeds/internal/edge/api"
 	"github.com/openthreeds/threeds/internal/edge/lanes"
-	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/verdict"
 	"github.com/openthreeds/threeds/internal/protocol/inspect"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	emv "github.com/openthreeds/threeds/message"
@@ -50,11 +50,11 @@ func (s *Server) explain(ctx context.Context, args map[string]string) (string, e
 
 // explainBody says what /auth would make of a body.
 func explainBody(data []byte, of string) (string, error) {
-	x, err := auth.ExplainText(data, check.ExplainOptions{Scheme: of, AllowMaskedCard: true})
+	x, err := verdict.ExplainText(data, check.ExplainOptions{Scheme: of, AllowMaskedCard: true}, time.Now())
 	if err != nil {
 		return "", fmt.Errorf("text: %w", err)
 	}
-	text, err := json.MarshalIndent(api.NewExplanation(x), "", "  ")
+	text, err := json.MarshalIndent(x.Shape(), "", "  ")
 	return "What /auth would make of it:\n" + cardnumber.Mask(string(text)), err
 }
 

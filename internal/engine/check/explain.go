@@ -1,7 +1,10 @@
 package check
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,6 +26,49 @@ type Explanation struct {
 	Scheme     string            // whose directory the AReq would go to; "" if it is not known
 	Version    message.Version   // of the AReq
 	AReq       []byte            // masked; nil if the request is not valid
+}
+
+// Shape returns the explanation as /explain answers it.
+func (x *Explanation) Shape() api.Explanation {
+	o := api.Explanation{
+		Verdict: api.VerdictInvalid, Scheme: api.Text(x.Scheme), Faults: append([]api.Fault{}, x.Faults...),
+		Warnings: append([]api.ExplanationWarning{}, x.Warnings...), Normalised: append([]api.Correction{}, x.Normalised...),
+		SchemeFindings: scheme.Shapes(x.Findings), WouldSend: x.AReq,
+	}
+	if x.IsValid {
+		o.Verdict = api.VerdictValid
+	}
+	if x.AReq != nil {
+		o.MessageVersion = api.Text(x.Version.String())
+	}
+	return o
+}
+
+// Write prints the explanation of a file with this name for people: what is sent on stdout, and all findings on stderr.
+func (x *Explanation) Write(name string, stdout, stderr io.Writer) error {
+	var out bytes.Buffer
+	if x.AReq != nil {
+		if err := json.Indent(&out, x.AReq, "", "  "); err != nil {
+			return err
+		}
+		out.WriteByte('\n')
+	}
+	for _, n := range x.Normalised {
+		fmt.Fprintf(&out, "corrected by /auth: %s: %s\n", n.Pointer, n.Rule)
+	}
+	if _, err := stdout.Write(out.Bytes()); err != nil {
+		return err
+	}
+	for _, f := range x.Faults {
+		fmt.Fprintf(stderr, "%s: %s: %s %s: %s\n", name, strings.TrimPrefix(*f.Pointer, "/"), f.Code, f.Rule, f.Cure)
+	}
+	for _, f := range x.Findings {
+		fmt.Fprintf(stderr, "%s: %s: %s\n", name, x.Scheme, f.Text)
+	}
+	for _, w := range x.Warnings {
+		fmt.Fprintf(stderr, "%s: warning: %s\n", name, w.Text)
+	}
+	return nil
 }
 
 // Reject makes a request invalid for further faults, which come first.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -106,7 +105,7 @@ func (r *Report) addLines(lines []RequestLine, other int) {
 		r.Problems = append(r.Problems, l.problems(note)...)
 		if l.Code == "" && l.HTTP >= 400 {
 			r.Warnings = append(r.Warnings,
-				strings.TrimPrefix(fmt.Sprintf("%s: HTTP %d %s", note, l.HTTP, http.StatusText(l.HTTP)), ": "))
+				strings.TrimPrefix(fmt.Sprintf("%s: HTTP %d", note, l.HTTP), ": "))
 		}
 	}
 	r.Faults = len(r.Problems)

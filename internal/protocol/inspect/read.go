@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	v1 "github.com/openthreeds/threeds/internal/protocol/v1"
+	"github.com/openthreeds/threeds/internal/protocol/v1/packing"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -98,7 +98,7 @@ func readEncoded(text string) (in Input, ok bool) {
 		bytes.HasPrefix(data, []byte("{")) {
 		return Input{Kind: kindOfMessage(data), Data: data}, true
 	}
-	if doc, _, err := v1.Inflate(text); err == nil && bytes.Contains(doc, []byte("<PARes")) {
+	if doc, _, err := packing.Inflate(text); err == nil && bytes.Contains(doc, []byte("<PARes")) {
 		return Input{Kind: "pares", XML: doc}, true
 	}
 	return Input{}, false

@@ -38,6 +38,15 @@ func (f *Finding) Shape() api.SchemeFinding {
 	}
 }
 
+// Shapes returns findings as answers have them.
+func Shapes(findings []*Finding) []api.SchemeFinding {
+	shapes := []api.SchemeFinding{}
+	for _, f := range findings {
+		shapes = append(shapes, f.Shape())
+	}
+	return shapes
+}
+
 // MarshalJSON returns the JSON of [Finding.Shape].
 func (f *Finding) MarshalJSON() ([]byte, error) { return json.Marshal(f.Shape()) }
 

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/protocol/v1"
+	"github.com/openthreeds/threeds/internal/protocol/v1/packing"
 	"github.com/openthreeds/threeds/internal/protocol/xmldsig"
 )
 
@@ -111,7 +112,7 @@ func (a *acs) sign(body string) []byte {
 
 // open opens a PARes with this in it as one of the scheme.
 func (a *acs) open(scheme, body string) (*v1.Opened, error) {
-	return v1.OpenPARes(v1.Deflate(a.sign(body)), a.trust(scheme))
+	return v1.OpenPARes(packing.Deflate(a.sign(body)), a.trust(scheme))
 }
 
 // The documents that the tests of the signature use too.
@@ -145,7 +146,7 @@ func vectorRoot(t testing.TB) policies {
 func realPARes(t testing.TB) (text string, trust policies) {
 	t.Helper()
 	text = string(read(t, "real/mpidocs_pares.b64"))
-	doc, _, err := v1.Inflate(text)
+	doc, _, err := packing.Inflate(text)
 	if err != nil {
 		t.Fatal(err)
 	}

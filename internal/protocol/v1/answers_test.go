@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/protocol/v1"
+	"github.com/openthreeds/threeds/internal/protocol/v1/packing"
 )
 
 const pan = "5269480000001548"
@@ -241,7 +242,7 @@ func TestReadError(t *testing.T) {
 		doc := message("<Error>" + tt.body + "</Error>")
 		_, err := v1.ReadVERes(doc, asked, v1.Options{})
 		_, errCR := v1.ReadCRRes(doc, askedTable)
-		_, errPA := v1.OpenPARes(v1.Deflate(doc), nobody)
+		_, errPA := v1.OpenPARes(packing.Deflate(doc), nobody)
 		for _, err := range []error{err, errCR, errPA} {
 			if got, ok := errors.AsType[*v1.Error](err); !ok || *got != tt.want || err.Error() != tt.text {
 				t.Errorf("%s: %+v, %v; want %+v, %s", tt.body, got, err, tt.want, tt.text)
@@ -253,7 +254,7 @@ func TestReadError(t *testing.T) {
 		doc := bytes.Replace(message("<Error><errorCode>1</errorCode></Error>"), []byte(` id="m1"`), []byte(id), 1)
 		_, err := v1.ReadVERes(doc, asked, v1.Options{})
 		_, errCR := v1.ReadCRRes(doc, askedTable)
-		_, errPA := v1.OpenPARes(v1.Deflate(doc), nobody)
+		_, errPA := v1.OpenPARes(packing.Deflate(doc), nobody)
 		for _, err := range []error{err, errCR, errPA} {
 			if got, ok := errors.AsType[*v1.Error](err); !ok || *got != (v1.Error{Code: "1"}) {
 				t.Errorf("%s: %v, want Error 1", doc, err)

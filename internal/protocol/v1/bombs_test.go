@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/protocol/v1"
+	"github.com/openthreeds/threeds/internal/protocol/v1/packing"
 )
 
 // filled returns pieces between head and tail, n bytes at most.
@@ -22,7 +23,7 @@ func bombs() map[string]string {
 	noise := make([]byte, 40<<10)
 	source := rand.NewChaCha8([32]byte{})
 	source.Read(noise)
-	broken := packed(make([]byte, v1.MaxXML), zlibbed)
+	broken := packed(make([]byte, packing.MaxXML), zlibbed)
 	broken[len(broken)-1] ^= 1
 	known := "<TX>" + strings.Repeat("<time></time>", 1900) + "</TX>"
 	attributes := "<b"
@@ -35,29 +36,29 @@ func bombs() map[string]string {
 		"zeros, wrong checksum":  " " + wrapped(based(broken), " ", 2),
 		"noise":                  based(noise),
 		"noise, stored":          based(packed(noise, stored)),
-		"blanks":                 strings.Repeat(" ", v1.MaxText),
-		"letters":                strings.Repeat("A", v1.MaxText),
-		"letters and blanks":     strings.Repeat("A ", v1.MaxText/2),
-		"eJx and blanks":         "eJx" + strings.Repeat("A ", v1.MaxText/2-2),
-		"signed, stranger":       v1.Deflate(signer().sign(string(filled(v1.MaxXML-3000, `<Extension id="x">`, "<b></b>", `</Extension>`)))),
-		"signed, known elements": v1.Deflate(signer().sign(known)),
-		"signed, unknown":        v1.Deflate(signer().sign(string(filled(2000*7, "", "<b></b>", "")))),
-		"signed, extensions":     v1.Deflate(signer().sign(string(filled(900*39, "", `<Extension critical="true"></Extension>`, "")))),
-		"signed, one long value": v1.Deflate(signer().sign(changed("999", strings.Repeat("9", v1.MaxXML-3000)))),
-		"signed, CDATA":          v1.Deflate(inflated(signer().sign(body+`<Extension>`+strings.Repeat("&amp;", 128200)+`</Extension>`), "&amp;", 128200)),
-		"certificates": v1.Deflate(bytes.Replace(signer().sign(body), []byte("<X509Data>"),
+		"blanks":                 strings.Repeat(" ", packing.MaxText),
+		"letters":                strings.Repeat("A", packing.MaxText),
+		"letters and blanks":     strings.Repeat("A ", packing.MaxText/2),
+		"eJx and blanks":         "eJx" + strings.Repeat("A ", packing.MaxText/2-2),
+		"signed, stranger":       packing.Deflate(signer().sign(string(filled(packing.MaxXML-3000, `<Extension id="x">`, "<b></b>", `</Extension>`)))),
+		"signed, known elements": packing.Deflate(signer().sign(known)),
+		"signed, unknown":        packing.Deflate(signer().sign(string(filled(2000*7, "", "<b></b>", "")))),
+		"signed, extensions":     packing.Deflate(signer().sign(string(filled(900*39, "", `<Extension critical="true"></Extension>`, "")))),
+		"signed, one long value": packing.Deflate(signer().sign(changed("999", strings.Repeat("9", packing.MaxXML-3000)))),
+		"signed, CDATA":          packing.Deflate(inflated(signer().sign(body+`<Extension>`+strings.Repeat("&amp;", 128200)+`</Extension>`), "&amp;", 128200)),
+		"certificates": packing.Deflate(bytes.Replace(signer().sign(body), []byte("<X509Data>"),
 			[]byte("<X509Data>"+strings.Repeat("<X509Certificate>"+strings.Repeat("MIIC", 3800)+"</X509Certificate>", 7)), 1)),
-		"XML, depth":              v1.Deflate(filled(v1.MaxXML, open, "<a>", "")),
-		"XML, elements":           v1.Deflate(filled(v1.MaxXML, open, "<b/>", shut)),
-		"XML, tokens at limit":    v1.Deflate(filled(2040*4, open, "<b/>", shut)),
-		"XML, attributes":         v1.Deflate(filled(v1.MaxXML, "<a", " b='c'", "/>")),
-		"XML, crowded":            v1.Deflate(filled(v1.MaxXML, open, attributes+"/>", shut)),
-		"XML, text":               v1.Deflate(filled(v1.MaxXML, open, "x", shut)),
-		"XML, references":         v1.Deflate(filled(v1.MaxXML, open, "&#65;", shut)),
-		"XML, Messages":           v1.Deflate(filled(30000, "<ThreeDSecure>", "<Message/>", "</ThreeDSecure>")),
-		"XML, Errors":             v1.Deflate(filled(30000, `<ThreeDSecure><Message id="m">`, "<Error/>", "</Message></ThreeDSecure>")),
-		"Error, one long value":   v1.Deflate(message("<Error><errorDetail>" + strings.Repeat("x", v1.MaxXML-300) + "</errorDetail></Error>")),
-		"Error, unknown elements": v1.Deflate(message("<Error>" + strings.Repeat("<b/>", 2000) + "</Error>")),
+		"XML, depth":              packing.Deflate(filled(packing.MaxXML, open, "<a>", "")),
+		"XML, elements":           packing.Deflate(filled(packing.MaxXML, open, "<b/>", shut)),
+		"XML, tokens at limit":    packing.Deflate(filled(2040*4, open, "<b/>", shut)),
+		"XML, attributes":         packing.Deflate(filled(packing.MaxXML, "<a", " b='c'", "/>")),
+		"XML, crowded":            packing.Deflate(filled(packing.MaxXML, open, attributes+"/>", shut)),
+		"XML, text":               packing.Deflate(filled(packing.MaxXML, open, "x", shut)),
+		"XML, references":         packing.Deflate(filled(packing.MaxXML, open, "&#65;", shut)),
+		"XML, Messages":           packing.Deflate(filled(30000, "<ThreeDSecure>", "<Message/>", "</ThreeDSecure>")),
+		"XML, Errors":             packing.Deflate(filled(30000, `<ThreeDSecure><Message id="m">`, "<Error/>", "</Message></ThreeDSecure>")),
+		"Error, one long value":   packing.Deflate(message("<Error><errorDetail>" + strings.Repeat("x", packing.MaxXML-300) + "</errorDetail></Error>")),
+		"Error, unknown elements": packing.Deflate(message("<Error>" + strings.Repeat("<b/>", 2000) + "</Error>")),
 	}
 	return all
 }

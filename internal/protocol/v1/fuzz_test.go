@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/protocol/v1"
+	"github.com/openthreeds/threeds/internal/protocol/v1/packing"
 	"github.com/openthreeds/threeds/internal/protocol/xmldsig"
 )
 
@@ -16,27 +17,27 @@ func FuzzInflate(f *testing.F) {
 	text, _ := realPARes(f)
 	doc := []byte("<a>text</a>")
 	for _, s := range []string{
-		text, "", "=", " + ", v1.Deflate(doc), based(packed(doc, deflated)), based(packed(doc, stored)), based(packed(doc, gzipped)),
-		wrapped(v1.Deflate(doc), " ", 4), " " + wrapped(v1.Deflate(doc), "\r\n", 4) + "\t", based(packed(make([]byte, v1.MaxXML+1), zlibbed)),
+		text, "", "=", " + ", packing.Deflate(doc), based(packed(doc, deflated)), based(packed(doc, stored)), based(packed(doc, gzipped)),
+		wrapped(packing.Deflate(doc), " ", 4), " " + wrapped(packing.Deflate(doc), "\r\n", 4) + "\t", based(packed(make([]byte, packing.MaxXML+1), zlibbed)),
 	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		doc, raw, err := v1.Inflate(text)
+		doc, raw, err := packing.Inflate(text)
 		if err != nil {
 			if doc != nil || raw {
 				t.Errorf("Inflate returns %d bytes and raw %t with the error %v, want neither", len(doc), raw, err)
 			}
 			return
 		}
-		if len(doc) > v1.MaxXML || len(text) > v1.MaxText {
-			t.Errorf("%d bytes of a text of %d characters, want at most %d of %d", len(doc), len(text), v1.MaxXML, v1.MaxText)
+		if len(doc) > packing.MaxXML || len(text) > packing.MaxText {
+			t.Errorf("%d bytes of a text of %d characters, want at most %d of %d", len(doc), len(text), packing.MaxXML, packing.MaxText)
 		}
-		repacked := v1.Deflate(doc)
-		if len(repacked) > v1.MaxText {
+		repacked := packing.Deflate(doc)
+		if len(repacked) > packing.MaxText {
 			return
 		}
-		if again, raw, err := v1.Inflate(repacked); err != nil || raw || !bytes.Equal(again, doc) {
+		if again, raw, err := packing.Inflate(repacked); err != nil || raw || !bytes.Equal(again, doc) {
 			t.Errorf("packed and unpacked again: raw %t, %v; want the same document", raw, err)
 		}
 	})
@@ -55,7 +56,7 @@ func FuzzOpenPARes(f *testing.F) {
 		for _, name := range names {
 			doc := read(f, name)
 			f.Add(doc)
-			if o, err := v1.OpenPARes(v1.Deflate(doc), trust); err == nil {
+			if o, err := v1.OpenPARes(packing.Deflate(doc), trust); err == nil {
 				said[o.PARes] = true
 			}
 		}
@@ -63,12 +64,12 @@ func FuzzOpenPARes(f *testing.F) {
 	f.Add(message("<Error/>"))
 	f.Add([]byte(read(f, "real/mpidocs_pares.b64")))
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		for _, text := range []string{string(doc), v1.Deflate(doc)} {
+		for _, text := range []string{string(doc), packing.Deflate(doc)} {
 			o, err := v1.OpenPARes(text, trust)
 			_, isError := errors.AsType[*v1.Error](err)
 			_, isFault := errors.AsType[*v1.Fault](err)
 			_, isRefusal := errors.AsType[*xmldsig.Refusal](err)
-			_, _, envelope := v1.Inflate(text)
+			_, _, envelope := packing.Inflate(text)
 			switch {
 			case err == nil && !said[o.PARes]:
 				t.Errorf("nobody signed %+v", o.PARes)

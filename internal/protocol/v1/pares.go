@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/iso"
+	"github.com/openthreeds/threeds/internal/protocol/v1/packing"
 	"github.com/openthreeds/threeds/internal/protocol/xmldsig"
 )
 
@@ -15,7 +16,7 @@ import (
 type Opened struct {
 	PARes
 	MessageID string // not signed: anybody on the way can change it
-	Raw       bool   // packed without zlib; see [Inflate]
+	Raw       bool   // packed without zlib; see [packing.Inflate]
 	Signature *xmldsig.Verified
 }
 
@@ -34,7 +35,7 @@ const MaxTokens = 2048
 // anybody can have made it. All other errors say for a log why the message is refused, and
 // name no values.
 func OpenPARes(text string, policies func(claimed time.Time) []xmldsig.Policy) (*Opened, error) {
-	doc, raw, err := Inflate(text)
+	doc, raw, err := packing.Inflate(text)
 	if err != nil {
 		return nil, err
 	}

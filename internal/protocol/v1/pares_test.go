@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/protocol/v1"
+	"github.com/openthreeds/threeds/internal/protocol/v1/packing"
 	"github.com/openthreeds/threeds/internal/protocol/xmldsig"
 )
 
@@ -120,7 +121,7 @@ func TestPAResVectors(t *testing.T) {
 		}
 		for _, name := range names {
 			seen++
-			o, err := v1.OpenPARes(v1.Deflate(read(t, name)), trust)
+			o, err := v1.OpenPARes(packing.Deflate(read(t, name)), trust)
 			if reason, bad := refused[name]; bad {
 				if o != nil || err == nil || !strings.Contains(err.Error(), reason) {
 					t.Errorf("%s: %v; want %s", name, err, reason)
@@ -147,7 +148,7 @@ func TestPAResVectors(t *testing.T) {
 // A PARes under a root that is not trusted is refused, and none of its values is returned.
 func TestPAResOfUnknownIssuer(t *testing.T) {
 	for name, trust := range map[string]policies{"nobody": nobody, "another": newACS().trust("visa")} {
-		o, err := v1.OpenPARes(v1.Deflate(signer().sign(body)), trust)
+		o, err := v1.OpenPARes(packing.Deflate(signer().sign(body)), trust)
 		if refusal, ok := errors.AsType[*xmldsig.Refusal](err); o != nil || !ok {
 			t.Errorf("%s: %+v, %v, %v; want nil and a Refusal", name, o, err, refusal)
 		}
@@ -349,7 +350,7 @@ func TestClaimedTime(t *testing.T) {
 		{"", time.Time{}},
 	} {
 		asked := 0
-		v1.OpenPARes(v1.Deflate(signer().sign(tt.body)), func(at time.Time) []xmldsig.Policy {
+		v1.OpenPARes(packing.Deflate(signer().sign(tt.body)), func(at time.Time) []xmldsig.Policy {
 			asked++
 			if !at.Equal(tt.want) {
 				t.Errorf("claimed %v, want %v", at, tt.want)
@@ -369,7 +370,7 @@ func TestOnlySignedBytesAreRead(t *testing.T) {
 		extension := func(s string) string { return body + `<Extension id="x">` + s + `</Extension>` }
 		escaped := extension(strings.Repeat("&amp;", n))
 		doc := strings.Replace(string(signer().sign(escaped)), escaped, extension("<![CDATA["+strings.Repeat("&", n)+"]]>"), 1)
-		o, err := v1.OpenPARes(v1.Deflate([]byte(doc)), signer().trust("visa"))
+		o, err := v1.OpenPARes(packing.Deflate([]byte(doc)), signer().trust("visa"))
 		if n == 1000 && (err != nil || o.Amount != "21601") {
 			t.Error(err)
 		}
@@ -410,7 +411,7 @@ func TestSingleByteEdits(t *testing.T) {
 		trust policies
 	}
 	text, trust := realPARes(t)
-	doc, _, err := v1.Inflate(text)
+	doc, _, err := packing.Inflate(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -418,11 +419,11 @@ func TestSingleByteEdits(t *testing.T) {
 	for _, s := range []sample{
 		{"real", doc, trust}, {"vector", read(t, "exc.xml"), vectorRoot(t)}, {"made here", signer().sign(body), signer().trust("visa")},
 	} {
-		good, err := v1.OpenPARes(v1.Deflate(s.doc), s.trust)
+		good, err := v1.OpenPARes(packing.Deflate(s.doc), s.trust)
 		if err != nil {
 			t.Fatal(err)
 		}
-		packed := []byte(v1.Deflate(s.doc))
+		packed := []byte(packing.Deflate(s.doc))
 		same := 0
 		check := func(text string) {
 			o, err := v1.OpenPARes(text, s.trust)
@@ -435,7 +436,7 @@ func TestSingleByteEdits(t *testing.T) {
 			}
 		}
 		for range 1700 {
-			check(v1.Deflate(edited(random, s.doc)))
+			check(packing.Deflate(edited(random, s.doc)))
 			check(string(edited(random, packed)))
 		}
 		t.Logf("%s: %d of 3400 edits change nothing that counts", s.name, same)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/protocol/v1"
+	"github.com/openthreeds/threeds/internal/protocol/v1/packing"
 	"github.com/openthreeds/threeds/internal/protocol/xmldsig"
 )
 
@@ -62,7 +63,7 @@ func stack(t *testing.T, name string) (doc string, want v1.PARes, trust policies
 func TestPAResOfOtherXMLStacks(t *testing.T) {
 	for name := range stacks {
 		doc, want, trust := stack(t, name)
-		o, err := v1.OpenPARes(v1.Deflate([]byte(doc)), trust)
+		o, err := v1.OpenPARes(packing.Deflate([]byte(doc)), trust)
 		if err != nil || o.PARes != want || o.MessageID != "m1" || o.Signature.Chain != 2 {
 			t.Errorf("%s: %+v, %v", name, o, err)
 		}

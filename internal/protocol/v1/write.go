@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/openthreeds/threeds/internal/protocol/v1/packing"
 )
 
 // Marshal returns the message as XML: UTF-8, on one line. It does not check values, but
@@ -52,8 +54,8 @@ func (m *PAReq) Marshal() []byte {
 	})
 }
 
-// Encode returns the message as it goes through a browser; see [Deflate].
-func (m *PAReq) Encode() string { return Deflate(m.Marshal()) }
+// Encode returns the message as it goes through a browser; see [packing.Deflate].
+func (m *PAReq) Encode() string { return packing.Deflate(m.Marshal()) }
 
 // Marshal returns the message as XML.
 func (m *CRReq) Marshal() []byte {

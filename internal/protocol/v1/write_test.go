@@ -8,6 +8,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/randtest"
 	"github.com/openthreeds/threeds/internal/protocol/v1"
+	"github.com/openthreeds/threeds/internal/protocol/v1/packing"
 	"github.com/openthreeds/threeds/internal/protocol/xmldsig"
 )
 
@@ -143,7 +144,7 @@ func TestMarshalReadBack(t *testing.T) {
 		if !maps.Equal(got, want) {
 			t.Errorf("got  %q\nwant %q", got, want)
 		}
-		if back, raw, err := v1.Inflate(m.Encode()); string(back) != string(doc) || raw || err != nil {
+		if back, raw, err := packing.Inflate(m.Encode()); string(back) != string(doc) || raw || err != nil {
 			t.Errorf("Encode: %q, %v, %v", back, raw, err)
 		}
 	})

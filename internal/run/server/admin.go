@@ -6,9 +6,12 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/edge/admin"
+	"github.com/openthreeds/threeds/internal/edge/docsite"
 	"github.com/openthreeds/threeds/internal/edge/login"
 	"github.com/openthreeds/threeds/internal/edge/pages"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
@@ -94,6 +97,19 @@ func (s *Server) newConsolePages(api *admin.Handler) http.Handler {
 		mux.Handle(path, s.login)
 	}
 	mux.Handle("/", s.login.Protect(console))
+	documentation := sync.OnceValues(docsite.New)
+	docs := func(w http.ResponseWriter, r *http.Request) {
+		site, err := documentation()
+		if err != nil {
+			s.cfg.Log.Error("console", "page", r.URL.Path, "err", err)
+			http.Error(w, "The documentation could not be made. The log of the server says why.", http.StatusInternalServerError)
+			return
+		}
+		site.ServeHTTP(w, r)
+	}
+	mux.HandleFunc(docsite.Path, docs)
+	mux.HandleFunc(strings.TrimSuffix(docsite.Path, "/"), docs)
+	mux.Handle("/favicon.ico", http.RedirectHandler(docsite.Path+"assets/mark.svg", http.StatusPermanentRedirect))
 	return mux
 }
 

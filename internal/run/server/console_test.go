@@ -80,7 +80,7 @@ func getStatus(t testing.TB, url, token string) int {
 
 // TestK2ConsoleIsServedWithLogin: with console.url operators log in, by TLS where it is configured. A session is no
 // token of the admin API, and a token is no session. If another process changes an operator, the session ends
-// immediately.
+// immediately. The documentation and the icon need no login.
 func TestK2ConsoleIsServedWithLogin(t *testing.T) {
 	t.Parallel()
 	file, text := writeConfig(t)
@@ -150,7 +150,15 @@ console: {listen: "127.0.0.1:0", metrics_listen: "127.0.0.1:0", url: "https://co
 			t.Errorf("%s: %v", test.path, res.Header)
 		}
 	}
-	for _, path := range []string{"/", "/login", "/admin/v1/tokens"} {
+	for path, want := range map[string]string{
+		"/docs": "/docs/", "/docs/": "", "/docs/errors.html": "", "/favicon.ico": "/docs/assets/mark.svg", "/docs/assets/mark.svg": "",
+	} {
+		res := get(path, "Accept", "*/*")
+		if isThere := res.StatusCode == http.StatusOK; isThere != (want == "") || res.Header.Get("Location") != want {
+			t.Errorf("%s without a login: HTTP %d, to %q; want %q", path, res.StatusCode, res.Header.Get("Location"), want)
+		}
+	}
+	for _, path := range []string{"/", "/login", "/admin/v1/tokens", "/docs/"} {
 		if got := getStatus(t, health+path, token); got != http.StatusNotFound {
 			t.Errorf("%s where monitoring is: HTTP %d", path, got)
 		}

@@ -46,7 +46,7 @@ func (s *Server) explainRequest(merchant string, body []byte) (json.RawMessage, 
 		acc.Merchant = profile
 	}
 	x := edgeapi.ExplainBody(s.activeRuntime().engine, acc, body, check.ExplainOptions{AllowMaskedCard: true})
-	return json.Marshal(api.ExplainedRequest{Kind: "request", Explanation: edgeapi.NewExplanation(x)})
+	return json.Marshal(api.ExplainedRequest{Kind: "request", Explanation: x.Shape()})
 }
 
 func encodeReport(r *inspect.Report) (json.RawMessage, error) {

@@ -94,6 +94,31 @@ func WarnOfMissingSecrets(ctx context.Context, archive store.Archive, vault keyf
 	}
 }
 
+// CheckKeyFile returns an error if a key file opens none of the API keys of a store, so that they are of no use.
+func CheckKeyFile(ctx context.Context, archive store.Archive, file string) error {
+	st, ok := archive.(store.Store)
+	if !ok {
+		return nil
+	}
+	keys, err := st.Keys(ctx)
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	const cure = `put the key file of the time of the backup in its place, and run "threeds key list"`
+	ring, err := keyring.Load(file)
+	if err != nil {
+		return fmt.Errorf("the key file %s cannot be read, so nothing opens %s: %s: %w",
+			file, terminal.Count(len(keys), "API key"), cure, err)
+	}
+	if extended, err := rotation.Extend(ctx, st, ring); err == nil {
+		ring = extended
+	}
+	if slices.ContainsFunc(keys, func(k store.Key) bool { return k.Seal == nil || ring.Has(keyring.IDOfSeal(k.Seal)) }) {
+		return nil
+	}
+	return fmt.Errorf("the key file %s opens none of %s: %s", file, terminal.Count(len(keys), "API key"), cure)
+}
+
 // WarnOfMissingDays warns if the file of the journal's keys lacks those of entries that were backed up.
 func (j *Journal) WarnOfMissingDays(warn func(format string, args ...any)) {
 	if days := j.MissingDays(); len(days) > 0 {

@@ -151,6 +151,7 @@ func TestPagesFitEveryScreen(t *testing.T) {
 		pages = []string{
 			"index.html", "search.html?q=ECI+06", "quickstart.html", "configuration.html", "operating/index.html", "reference/areq.html",
 			"reference/codes.html", "test-cards.html", "schemes.html", "authorisation.html", "operating/pci.html", "error-finder.html",
+			"check.html",
 		}
 	}
 	for _, page := range pages {
@@ -174,6 +175,40 @@ func TestPagesFitEveryScreen(t *testing.T) {
 			browsertest.Screenshot(t, tab, fmt.Sprintf("docs-%s-%s-%d", name, look.scheme, look.width))
 		}
 	}
+}
+
+// TestTablesOfMessagesShowWhatIsChosen: a reader chooses version, channel and category. The choice is in the address, and
+// the other pages have it, too. A link to a row of another version shows that row.
+func TestTablesOfMessagesShowWhatIsChosen(t *testing.T) {
+	base, _ := startSite(t)
+	tab := browsertest.NewBrowser(t)
+	want := func(what, expression string) {
+		t.Helper()
+		if got, err := chromedp.Run(tab, chromedp.Evaluate[bool](`(() => {
+			const shown = e => Boolean(e.offsetParent)
+			const versions = [...document.querySelectorAll("article h2")].filter(shown).map(e => e.textContent).join()
+			const row = name => [...document.querySelectorAll("tbody tr")].find(e => shown(e) && e.cells[0].textContent === name)
+			const chosen = [...document.querySelectorAll(".switches select")].map(e => e.value).join()
+			return `+expression+`
+		})()`)); err != nil || !got {
+			t.Errorf("%s: not %s, %v", what, expression, err)
+		}
+	}
+	must(t, chromedp.Do(tab, chromedp.Navigate(base+"reference/areq.html")))
+	want("at first", `versions === "2.1.0,2.2.0,2.3.1" && chosen === ",," && row("browserIP").cells[1].textContent === "– C –"`)
+	must(t, chromedp.Do(tab, chromedp.Navigate(base+"reference/areq.html?version=2.2.0&channel=3RI&category=NPA")))
+	want("by the address", `versions === "2.2.0" && chosen === "2.2.0,3RI,NPA" && !row("browserIP") && !shown(row("threeRIInd").cells[1]) &&
+		row("threeRIInd").cells[2].textContent === "R"`)
+	must(t, chromedp.Do(tab, chromedp.Evaluate[chromedp.Void](`(() => {
+		const channel = document.querySelector('[name="Channel"]')
+		channel.value = "BRW"
+		channel.dispatchEvent(new Event("change", { bubbles: true }))
+	})()`)))
+	want("by hand", `row("browserIP").cells[2].textContent === "C" && location.search === "?version=2.2.0&category=NPA&channel=BRW"`)
+	must(t, chromedp.Do(tab, chromedp.Navigate(base+"reference/ares.html")))
+	want("on another page", `versions === "2.2.0" && chosen === "2.2.0,BRW,NPA"`)
+	must(t, chromedp.Do(tab, chromedp.Navigate(base+"reference/areq.html#231-acctid")))
+	want("by a link to a row", `shown(document.getElementById("231-acctid")) && versions === "2.1.0,2.2.0,2.3.1"`)
 }
 
 // TestPicturesOfFlowsAreReadOnAPhone: the pictures of a page are loaded, and on a phone their labels have 10 px at

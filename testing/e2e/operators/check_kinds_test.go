@@ -15,7 +15,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/openthreeds/threeds/internal/protocol/v1"
+	"github.com/openthreeds/threeds/internal/protocol/v1/packing"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
@@ -152,7 +152,7 @@ func TestD24CheckReadsWhatPeopleHave(t *testing.T) {
 	})
 	raw, padded := base64.RawURLEncoding.EncodeToString([]byte(creq)), base64.StdEncoding.EncodeToString([]byte(creq))
 	bad := base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(creq, `"05"`, `"09"`, 1)))
-	pares := v1.Deflate([]byte(
+	pares := packing.Deflate([]byte(
 		`<ThreeDSecure><Message id="m"><PARes id="p"><TX><status>Y</status></TX><pan>0000000000001234</pan></PARes></Message></ThreeDSecure>`))
 	body := rig.BrowserRequest("2.2.0", rig.EnrolledPAN, checkedID, "U")
 	wantCheck(t, "creq", raw, "creq")

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/protocol/v1"
+	"github.com/openthreeds/threeds/internal/protocol/v1/packing"
 )
 
 // packed returns doc after a compressor, without base64.
@@ -43,7 +43,7 @@ func wrapped(s, end string, width int) string {
 
 func TestDeflate(t *testing.T) {
 	doc := bytes.Repeat([]byte("<a>1</a>"), 999)
-	text := v1.Deflate(doc)
+	text := packing.Deflate(doc)
 	b, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || strings.ContainsAny(text, "\r\n") || b[0] != 0x78 || b[1] != 0x9c {
 		t.Errorf("%v, header % x; want base64 on one line, header 78 9c", err, b[:2])
@@ -65,7 +65,7 @@ func docWith(t *testing.T, padding int, plus bool) ([]byte, string) {
 	doc := []byte("<a>")
 	for range 5000 {
 		doc = append(doc, rand.Text()[0])
-		s := v1.Deflate(doc)
+		s := packing.Deflate(doc)
 		if strings.Count(s, "=") == padding && strings.Contains(s, "+") == plus && s[len(s)-1] != '+' {
 			return doc, s
 		}
@@ -100,7 +100,7 @@ func TestInflateRepairs(t *testing.T) {
 				"encoded in lower case": lowerEscapes.Replace(url.QueryEscape(s)),
 				"wrapped and encoded":   url.QueryEscape(wrapped(s, "\r\n", 76)),
 			} {
-				if got, raw, err := v1.Inflate(text); !bytes.Equal(got, doc) || raw || err != nil {
+				if got, raw, err := packing.Inflate(text); !bytes.Equal(got, doc) || raw || err != nil {
 					t.Errorf("padding %d, plus %v, %s: %v", padding, has, name, err)
 				}
 			}
@@ -113,8 +113,8 @@ func TestInflatePlusAtEnd(t *testing.T) {
 	doc := []byte("<a>")
 	for range 100000 {
 		doc = append(doc[:3], rand.Text()[:12]...)
-		if s := v1.Deflate(doc); s[len(s)-1] == '+' {
-			got, _, err := v1.Inflate(strings.ReplaceAll(s, "+", " "))
+		if s := packing.Deflate(doc); s[len(s)-1] == '+' {
+			got, _, err := packing.Inflate(strings.ReplaceAll(s, "+", " "))
 			if err != nil || !bytes.Equal(got, doc) {
 				t.Error(err)
 			}
@@ -126,7 +126,7 @@ func TestInflatePlusAtEnd(t *testing.T) {
 
 func TestInflateRaw(t *testing.T) {
 	doc := []byte("<a>some text</a>")
-	got, raw, err := v1.Inflate(based(packed(doc, deflated)))
+	got, raw, err := packing.Inflate(based(packed(doc, deflated)))
 	if !bytes.Equal(got, doc) || !raw || err != nil {
 		t.Errorf("Inflate = %q, raw %t, %v; want %q, raw", got, raw, err, doc)
 	}
@@ -168,22 +168,22 @@ func TestInflateRefuses(t *testing.T) {
 		"half of a header":  {based([]byte{0x78}), broken},
 		"blank for letters": {strings.Replace(based(z), "J", " ", 1), broken},
 	} {
-		if got, _, err := v1.Inflate(tt.text); got != nil || err == nil || err.Error() != tt.want {
+		if got, _, err := packing.Inflate(tt.text); got != nil || err == nil || err.Error() != tt.want {
 			t.Errorf("%s: %d bytes, %v; want %s", name, len(got), err, tt.want)
 		}
 	}
 }
 
 func TestInflateLimits(t *testing.T) {
-	for n := v1.MaxXML - 1; n <= v1.MaxXML+1; n++ {
+	for n := packing.MaxXML - 1; n <= packing.MaxXML+1; n++ {
 		for name, compressor := range map[string]func(io.Writer) io.WriteCloser{"zlib": zlibbed, "raw": deflated} {
-			got, raw, err := v1.Inflate(based(packed(make([]byte, n), compressor)))
+			got, raw, err := packing.Inflate(based(packed(make([]byte, n), compressor)))
 			switch {
 			case raw != (name == "raw"):
 				t.Errorf("%s: raw is %t", name, raw)
-			case n <= v1.MaxXML && (len(got) != n || err != nil):
+			case n <= packing.MaxXML && (len(got) != n || err != nil):
 				t.Errorf("%s, %d bytes: %d, %v; want all", name, n, len(got), err)
-			case n > v1.MaxXML && (got != nil || err == nil || err.Error() != "v1: unpacks to more than 131072 bytes"):
+			case n > packing.MaxXML && (got != nil || err == nil || err.Error() != "v1: unpacks to more than 131072 bytes"):
 				t.Errorf("%s, %d bytes: %d, %v; want none, and that it is too long", name, n, len(got), err)
 			}
 		}
@@ -191,12 +191,12 @@ func TestInflateLimits(t *testing.T) {
 	// Stored, not compressed, 49 KB are about as long as text may be.
 	doc := make([]byte, 48<<10)
 	s := based(packed(doc[:len(doc)-100], stored))
-	for n := v1.MaxText - 1; n <= v1.MaxText+1; n++ {
-		got, _, err := v1.Inflate(s + strings.Repeat("\n", n-len(s)))
-		if good := n <= v1.MaxText; good != (err == nil) || good != (len(got) == len(doc)-100) {
+	for n := packing.MaxText - 1; n <= packing.MaxText+1; n++ {
+		got, _, err := packing.Inflate(s + strings.Repeat("\n", n-len(s)))
+		if good := n <= packing.MaxText; good != (err == nil) || good != (len(got) == len(doc)-100) {
 			t.Errorf("%d characters: %d bytes, %v; want them taken: %t", n, len(got), err, good)
 		}
-		if n > v1.MaxText && err.Error() != "v1: more than 65536 characters" {
+		if n > packing.MaxText && err.Error() != "v1: more than 65536 characters" {
 			t.Error(err)
 		}
 	}

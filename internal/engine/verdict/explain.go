@@ -1,4 +1,4 @@
-package auth
+package verdict
 
 import (
 	"crypto/rand"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/engine/check"
-	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/inspect"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
@@ -18,7 +17,7 @@ import (
 
 // ExplainText explains the body of an /auth in a text of any form that [inspect.Read] reads, without a server: see
 // [explainWithoutServer]. Options of the body count where o has none. It returns an error if the text has no such body.
-func ExplainText(text []byte, o check.ExplainOptions) (*check.Explanation, error) {
+func ExplainText(text []byte, o check.ExplainOptions, now time.Time) (*check.Explanation, error) {
 	input, ok := inspect.Read(text)
 	if !ok || input.XML != nil {
 		return nil, fmt.Errorf("there is no body of an /auth in it%s", inspect.DescribeOther(text))
@@ -41,36 +40,33 @@ func ExplainText(text []byte, o check.ExplainOptions) (*check.Explanation, error
 		o.AsOf = ofBody.AsOf
 	}
 	acc := &account.Account{Merchant: &account.Merchant{Name: "explain"}}
-	x := explainWithoutServer(acc, input.Data, o)
+	x := explainWithoutServer(check.NewRequest(acc, now, time.Minute), input.Data, o)
 	if len(wrong) > 0 {
 		x.Reject(wrong)
 	}
 	return x, nil
 }
 
-// explainWithoutServer is [Engine.Explain] for an engine that knows all schemes and no cards. Values that only a
-// server has are placeholders.
-func explainWithoutServer(acc *account.Account, body []byte, o check.ExplainOptions) *check.Explanation {
+// explainWithoutServer explains a request by a checker that knows all schemes and no cards. Values that only a server
+// has are placeholders.
+func explainWithoutServer(req *check.Request, body []byte, o check.ExplainOptions) *check.Explanation {
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
 		panic(err) // the system always has random bytes
 	}
-	e := &Engine{
-		Checker: check.Checker{
-			Cards: noCards{}, IDs: transid.NewKeys(secret), Limits: message.Limits{Depth: -1, Members: -1},
-			Server: check.Server{
-				RefNumber:   func(message.Version) string { return "3DS_LOA_SER_0000" },
-				RequestorID: "requestor", RequestorName: "Requestor",
-			},
+	k := check.Checker{
+		Cards: noCards{}, IDs: transid.NewKeys(secret), Limits: message.Limits{Depth: -1, Members: -1},
+		Server: check.Server{
+			RefNumber:   func(message.Version) string { return "3DS_LOA_SER_0000" },
+			RequestorID: "requestor", RequestorName: "Requestor",
 		},
-		Rows: txn.Rows{Now: time.Now, Timeouts: txn.Timeouts{Preauth: time.Minute}},
 	}
 	for _, word := range scheme.Names() {
 		d := check.Directory{Scheme: word, Versions: message.Versions(), ResultsURL: "https://server.example/results"}
-		e.Peers = append(e.Peers, d)
+		k.Peers = append(k.Peers, d)
 	}
 	o.Placeholders = []string{"threeDSServerRefNumber", "threeDSServerURL", "threeDSRequestorID", "threeDSRequestorName"}
-	return e.Explain(acc, body, o)
+	return k.Explain(req, body, o)
 }
 
 // noCards are card ranges that were not loaded.

@@ -1,0 +1,41 @@
+//go:build js && wasm
+
+// Checker is `threeds check` and `threeds explain` for a browser, and for Node. Tools/checker builds it.
+//
+// It sets threedsChecker to a function with four arguments: "check" or "explain", the text, a card scheme or "", and the
+// time in milliseconds since 1970. The function returns an object: status is the exit status of the command, stdout and
+// stderr are what it writes. It calls the text "text". No text leaves the program.
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"syscall/js"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/engine/verdict"
+)
+
+func main() {
+	js.Global().Set("threedsChecker", js.FuncOf(judge))
+	select {} // the function is called from now on
+}
+
+func judge(_ js.Value, args []js.Value) any {
+	command, text := args[0].String(), args[1].String()
+	o := verdict.Options{Name: "text", Scheme: args[2].String(), Now: time.UnixMilli(int64(args[3].Float())).UTC()}
+	var stdout, stderr bytes.Buffer
+	err := verdict.FindScheme(o.Scheme)
+	switch {
+	case err != nil:
+		err = verdict.UnreadableError{Err: err}
+	case command == "explain":
+		err = verdict.Explain([]byte(text), o, &stdout, &stderr)
+	default:
+		err = verdict.Check([]byte(text), o, &stdout, &stderr)
+	}
+	if err != nil {
+		fmt.Fprintln(&stderr, err)
+	}
+	return map[string]any{"status": verdict.Status(err), "stdout": stdout.String(), "stderr": stderr.String()}
+}
