@@ -204,7 +204,7 @@ func TestTablesOfMessagesShowWhatIsChosen(t *testing.T) {
 		channel.value = "BRW"
 		channel.dispatchEvent(new Event("change", { bubbles: true }))
 	})()`)))
-	want("by hand", `row("browserIP").cells[2].textContent === "C" && location.search === "?version=2.2.0&category=NPA&channel=BRW"`)
+	want("by hand", `row("browserIP").cells[2].textContent === "C" && location.search === "?version=2.2.0&channel=BRW&category=NPA"`)
 	must(t, chromedp.Do(tab, chromedp.Navigate(base+"reference/ares.html")))
 	want("on another page", `versions === "2.2.0" && chosen === "2.2.0,BRW,NPA"`)
 	must(t, chromedp.Do(tab, chromedp.Navigate(base+"reference/areq.html#231-acctid")))

@@ -201,7 +201,7 @@ func TestE4CheckReadsRequestLines(t *testing.T) {
 	wantCheck(t, "good", good, "log-line")
 	wantCheck(t, "refused", refused, "log-line", "203 /purchaseAmount", "203 /email")
 	wantCheck(t, "several", good+"\n"+refused+"\n\n"+gone+"\n"+away+"\n", "log-line", "203 /purchaseAmount", "203 /email", "403 ")
-	if got := wantCheck(t, "stranger", stranger, "log-line"); !slices.Equal(got.Warnings, []string{"HTTP 401 Unauthorized"}) {
+	if got := wantCheck(t, "stranger", stranger, "log-line"); !slices.Equal(got.Warnings, []string{"HTTP 401"}) {
 		t.Errorf("without a key: warnings %v", got.Warnings)
 	}
 	other := `{"time":"2026-11-25T19:18:54Z","level":"WARN","msg":"directory server is slow"}`

@@ -66,8 +66,9 @@
     for (const head of article.querySelectorAll("thead th")) {
       head.hidden = category !== all && choices.Category.includes(head.textContent) && head.textContent !== category
     }
-    const visible = rows.filter(({ row }) => row.offsetParent)
-    said.textContent = rows.length ? `${visible.length} of ${rows.length} rows` : ""
+    const inVersion = rows.filter(({ row }) => !row.closest("table").hidden)
+    const shown = inVersion.filter(({ row }) => !row.hidden)
+    said.textContent = rows.length ? `${shown.length} of ${inVersion.length} members` : ""
   }
 
   // keep writes the choice into the address, and into this browser.
