@@ -85,7 +85,7 @@ var completions = []struct {
 }{
 	{"hea", "health", true},
 	{"", "serve key completion man", false},
-	{"key ", "create list revoke rotate", true},
+	{"key ", "create list revoke rotate wrap", true},
 	{"key cre", "create", true},
 	{"key create --na", "--name", true},
 	{"key create ", "--name --config --help", false},

@@ -100,6 +100,7 @@ func TestIdleStrangersDoNotShutOutNewClients(t *testing.T) {
 				}
 				for range most + 100 {
 					strange()
+					synctest.Wait() // until the server knows that it is idle
 				}
 				end := make(chan struct{})
 				var more sync.WaitGroup

@@ -220,7 +220,7 @@ func (r *reloader) load(ctx context.Context) (warnings, changed []string, err er
 // server that is replaceable can judge no API key with it, so it has made nothing, and
 // takes any other file. Secrets that have come by a rotation since count as if the file had them.
 func (r *reloader) loadNextRing(file string) (*keyring.Ring, error) {
-	ring, err := keyring.LoadIn(r.inUse.Vault(), file)
+	ring, err := keyring.LoadIn(r.inUse.Load().Vault(), file)
 	if err != nil {
 		return nil, err
 	}
