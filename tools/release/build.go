@@ -77,7 +77,7 @@ func readRevision(ctx context.Context, root string) (*revision, error) {
 
 // environment returns the variables of a build. What the user has set in GOFLAGS has no place in a release.
 func (j *job) environment() []string {
-	all := []string{"CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOTOOLCHAIN=local", "GOWORK=off"}
+	all := []string{"CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOTOOLCHAIN=" + toolchain, "GOWORK=off"}
 	if j.cache != "" {
 		all = append(all, "GOCACHE="+j.cache)
 	}

@@ -92,6 +92,9 @@ func (t *trial) lookAtBinary(path string, b *binary) error {
 			delete(want, s.Key)
 		}
 	}
+	if info.GoVersion != toolchain {
+		errs = append(errs, fmt.Errorf("was built with %s, want %s", info.GoVersion, toolchain))
+	}
 	for key, value := range want {
 		errs = append(errs, fmt.Errorf("was not built with %s=%s", key, value))
 	}

@@ -14,9 +14,14 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 )
+
+// toolchain is the Go that releases are made with, whichever Go starts this program: a binary has the standard library of
+// that Go, with the vulnerabilities that are known of it, and an archive is as that Go compresses.
+const toolchain = "go1.27.3"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -40,6 +45,8 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	switch {
+	case runtime.Version() != toolchain:
+		return runWithToolchain(root, args)
 	case command == "build" && len(args) == 1:
 		tools, err := findTools(ctx, root)
 		if err != nil {
@@ -50,6 +57,18 @@ func run(ctx context.Context, args []string) error {
 		return check(ctx, root, args[1:])
 	}
 	return errors.New("want build or check")
+}
+
+// runWithToolchain runs this program again, with the Go of releases, which the go command brings. What the program
+// starts uses that Go, too.
+func runWithToolchain(root string, args []string) error {
+	cmd := exec.Command("go", append([]string{"-C", filepath.Join(root, "tools/release"), "run", "."}, args...)...)
+	cmd.Env = append(os.Environ(), "GOTOOLCHAIN="+toolchain)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("with %s: %w", toolchain, err)
+	}
+	return nil
 }
 
 // findRoot returns the folder of the repository, which is the working directory or above it.
