@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 )
 
 // Limits of what people download and install, in bytes.
@@ -25,6 +26,7 @@ type row struct {
 	artefact string
 	size     int64 // 0 if it has none
 	tried    string
+	took     time.Duration
 	err      error // nil if all is well
 }
 
@@ -38,14 +40,16 @@ type trial struct {
 	root     string // of the clone whose release is tried
 	debian   string // the root of a Debian system that others copy
 	rows     []row
+	since    time.Time // when what the next row is about began
 }
 
 // release returns the path of a file of the release.
 func (t *trial) release(name string) string { return filepath.Join(t.root, releaseDir, name) }
 
-// add adds a row. An artefact that is a file of the release has its size.
+// add adds a row. It took the time since the row before. An artefact that is a file of the release has its size.
 func (t *trial) add(artefact, tried string, err error) {
-	r := row{artefact: artefact, tried: tried, err: err}
+	r := row{artefact: artefact, tried: tried, took: time.Since(t.since), err: err}
+	t.since = time.Now()
 	if info, statErr := os.Stat(t.release(artefact)); statErr == nil {
 		r.size = info.Size()
 	}
@@ -65,6 +69,7 @@ var parts = []part{
 	{"debian", tryDebian},
 	{"image", tryImage},
 	{"npm", tryNPM},
+	{"chart", tryChart},
 	{"bills", tryBills},
 	{"sources", trySources},
 }
@@ -79,7 +84,7 @@ func check(ctx context.Context, source string, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	t := &trial{work: *work, source: source, platform: *platform}
+	t := &trial{work: *work, source: source, platform: *platform, since: time.Now()}
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
 		return errors.New("check mounts and installs: it needs Linux and root")
 	}
@@ -102,6 +107,7 @@ func check(ctx context.Context, source string, args []string) error {
 		if *only != "" && !slices.Contains(strings.Split(*only, ","), p.name) {
 			continue
 		}
+		t.since = time.Now()
 		if err := p.try(ctx, t); err != nil {
 			t.add(p.name, "all of it", err)
 		}
@@ -211,7 +217,7 @@ func compare(one, another string) error {
 // report prints the table.
 func (t *trial) report(to io.Writer) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ARTEFACT\tMiB\tTRIED\tRESULT")
+	fmt.Fprintln(w, "ARTEFACT\tMiB\tTRIED\tSECONDS\tRESULT")
 	failed := 0
 	for _, r := range t.rows {
 		size, result := "", "good"
@@ -222,7 +228,7 @@ func (t *trial) report(to io.Writer) error {
 			failed++
 			result = "FAILED: " + strings.ReplaceAll(r.err.Error(), "\n", " | ")
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.artefact, size, r.tried, result)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.1f\t%s\n", r.artefact, size, r.tried, r.took.Seconds(), result)
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 )
 
 // checkUnit runs the trial inside of Debian when it has started, and ends the system then.
@@ -29,7 +30,10 @@ WantedBy=multi-user.target
 `
 
 // An insideRow is a row as a trial inside of another root reports it.
-type insideRow struct{ Tried, Fault string }
+type insideRow struct {
+	Tried, Fault string
+	Took         time.Duration
+}
 
 // tryDebian installs, upgrades and removes the package in Debian systems: one in which systemd does not run,
 // and one that is booted.
@@ -85,6 +89,7 @@ func (t *trial) addInside(artefact, dir string, ended error) error {
 			fault = errors.New(r.Fault)
 		}
 		t.add(artefact, r.Tried, fault)
+		t.rows[len(t.rows)-1].took = r.Took
 	}
 	return nil
 }

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// tryNPM installs the npm packages into an empty folder, from the tarballs alone, and runs the program by npx.
+// tryNPM installs the npm packages into an empty folder, from the tarballs alone, runs the program by npx, and uses it in
+// a test.
 func tryNPM(ctx context.Context, t *trial) (err error) {
 	packages, err := filepath.Glob(filepath.Join(t.root, npmDir, "*.tgz"))
 	if err != nil || len(packages) == 0 {
@@ -42,7 +43,33 @@ func tryNPM(ctx context.Context, t *trial) (err error) {
 		err = fmt.Errorf("npx threeds version says %s", said)
 	}
 	t.add("npm packages", "installed into an empty folder; npx threeds version", err)
+	if err == nil {
+		t.add("npm packages", "the example for Vitest starts a sandbox and passes", t.tryVitest(ctx, dir))
+	}
 	return nil
+}
+
+// tryVitest runs the tests of the example for Vitest in a folder in which our packages are installed.
+func (t *trial) tryVitest(ctx context.Context, dir string) error {
+	runners := filepath.Join(t.work, "javascript")
+	if _, err := os.Stat(runners); err != nil {
+		if _, err := output(ctx, t.root, nil, ".ci/javascript/install", runners); err != nil {
+			return err
+		}
+	}
+	if err := os.Symlink(filepath.Join(runners, "node_modules/vitest"), filepath.Join(dir, "node_modules/vitest")); err != nil {
+		return err
+	}
+	example := filepath.Join(dir, "vitest")
+	if err := os.CopyFS(example, os.DirFS(filepath.Join(t.root, "web/npm/examples/vitest"))); err != nil {
+		return err
+	}
+	said, err := output(ctx, example, []string{"NO_COLOR=1", "CI=true"}, "node", "../node_modules/vitest/vitest.mjs", "run",
+		"--hookTimeout=0", "--testTimeout=0")
+	if err == nil && !strings.Contains(said, "3 passed") {
+		err = fmt.Errorf("want 3 tests that pass: %s", said)
+	}
+	return err
 }
 
 // isOfPlatform reports whether a tarball is that of one platform.

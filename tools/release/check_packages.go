@@ -120,6 +120,13 @@ func lookAtPackage(files map[string]string, program string) error {
 	return errors.Join(errs...)
 }
 
+// tryChart renders the chart with each of its examples. Kubernetes has to know what comes out.
+func tryChart(ctx context.Context, t *trial) error {
+	_, err := output(ctx, t.root, nil, "go", "-C", "testing/helm", "test", "-count=1", ".")
+	t.add("deploy/helm", "rendered with three files of values; the objects are valid, and wrong values refused", err)
+	return nil
+}
+
 // tryBills looks into the bills of materials, and lets sha256sum check the sums.
 func tryBills(ctx context.Context, t *trial) error {
 	bills, err := filepath.Glob(t.release("*.cdx.json"))

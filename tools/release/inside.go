@@ -37,10 +37,11 @@ func tryInside(ctx context.Context) error {
 		dir, steps = os.Args[3], imageSteps
 	}
 	for _, s := range steps {
-		row := insideRow{Tried: s.tried}
+		row, began := insideRow{Tried: s.tried}, time.Now()
 		if err := s.do(ctx); err != nil {
 			row.Fault = err.Error()
 		}
+		row.Took = time.Since(began)
 		fmt.Println(row.Tried, row.Fault)
 		rows = append(rows, row)
 		if row.Fault != "" {

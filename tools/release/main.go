@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -19,9 +20,12 @@ import (
 	"syscall"
 )
 
+//go:embed toolchain.txt
+var toolchainFile string
+
 // toolchain is the Go that releases are made with, whichever Go starts this program: a binary has the standard library of
 // that Go, with the vulnerabilities that are known of it, and an archive is as that Go compresses.
-const toolchain = "go1.27.3"
+var toolchain = strings.TrimSpace(toolchainFile)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -62,6 +66,9 @@ func run(ctx context.Context, args []string) error {
 // runWithToolchain runs this program again, with the Go of releases, which the go command brings. What the program
 // starts uses that Go, too.
 func runWithToolchain(root string, args []string) error {
+	if os.Getenv("GOTOOLCHAIN") == toolchain {
+		return fmt.Errorf("this is %s, want %s", runtime.Version(), toolchain)
+	}
 	cmd := exec.Command("go", append([]string{"-C", filepath.Join(root, "tools/release"), "run", "."}, args...)...)
 	cmd.Env = append(os.Environ(), "GOTOOLCHAIN="+toolchain)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
