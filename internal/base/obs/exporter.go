@@ -6,9 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,7 +15,7 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
@@ -47,7 +45,6 @@ func TracingFromEnvironment(lookup func(string) (string, bool), version string) 
 // library from its global handler, which would print them with what the collector answered.
 type spanExporter struct {
 	sdktrace.SpanExporter
-	client  *http.Client // of the configuration's endpoint; nil with one of the environment
 	metrics *Metrics
 	log     *slog.Logger
 
@@ -59,26 +56,15 @@ type spanExporter struct {
 
 func newSpanExporter(cfg Tracing, m *Metrics, log *slog.Logger) (*spanExporter, error) {
 	muteLibrary()
-	e := &spanExporter{metrics: m, log: log}
-	// A batch is sent once: while the library waits for a second attempt, the spans behind it are dropped.
-	options := []otlptracehttp.Option{otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false})}
-	if cfg.Endpoint != "" {
-		e.client = newCollectorClient(cfg)
-		options = append(options, otlptracehttp.WithEndpointURL(cfg.Endpoint), otlptracehttp.WithHTTPClient(e.client),
-			otlptracehttp.WithTLSClientConfig(nil)) // the client has its own
-	}
-	if len(cfg.Header) > 0 {
-		headers := make(map[string]string, len(cfg.Header))
-		for name, values := range cfg.Header {
-			headers[name] = strings.Join(values, ", ")
-		}
-		options = append(options, otlptracehttp.WithHeaders(headers))
-	}
-	exporter, err := otlptracehttp.New(context.Background(), options...)
+	to, err := newCollector(cfg)
 	if err != nil {
 		return nil, err
 	}
-	e.SpanExporter = exporter
+	exporter, err := otlptrace.New(context.Background(), to)
+	if err != nil {
+		return nil, err
+	}
+	e := &spanExporter{SpanExporter: exporter, metrics: m, log: log}
 	for _, outcome := range []string{"sent", "failed", "dropped"} {
 		m.span(outcome, 0)
 	}
@@ -96,20 +82,6 @@ var muteLibrary = sync.OnceFunc(func() {
 func setZero[T any](set func(T)) {
 	var zero T
 	set(zero)
-}
-
-// newCollectorClient returns the HTTP client of a collector that the configuration names. It follows no redirects,
-// which could take spans and the token elsewhere, and uses no proxy.
-func newCollectorClient(cfg Tracing) *http.Client {
-	return &http.Client{
-		Transport: &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: exportTimeout / 2}).DialContext,
-			TLSClientConfig:     cfg.TLS,
-			TLSHandshakeTimeout: exportTimeout / 2,
-			IdleConnTimeout:     time.Minute,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 }
 
 // newResource returns what the spans say of this process. The environment may change and extend it.
@@ -177,17 +149,7 @@ func (e *spanExporter) close() {
 		e.log.Warn("spans lost at the end", "spans", n)
 	}
 	_ = e.Shutdown(context.Background()) // interrupts the request in flight
-	if e.client != nil {
-		e.client.CloseIdleConnections()
-	}
 }
-
-// The library says only in the text of an error what the collector answered: its status, and how many spans it
-// rejected. In both texts the collector's own words come too.
-var (
-	statusText   = regexp.MustCompile(`^failed to send to [^ ]+: ([1-9][0-9]{2})\b`)
-	rejectedText = regexp.MustCompile(`\(([0-9]+) spans rejected\)$`)
-)
 
 // lostSpans returns how many spans of a batch are lost, and why, by the error of their export. The reason has nothing
 // in it that the collector wrote.
@@ -207,16 +169,13 @@ func lostSpans(err error, batch int) (lost int, reason string) {
 	case errors.As(err, &op):
 		return batch, op.Op + ": " + op.Err.Error()
 	}
-	text := strings.TrimPrefix(err.Error(), "traces export: ")
-	if found := rejectedText.FindStringSubmatch(text); found != nil && strings.HasPrefix(text, "OTLP partial success: ") {
-		n, _ := strconv.Atoi(found[1])
-		return min(n, batch), "rejected by the collector"
-	}
-	if found := statusText.FindStringSubmatch(text); found != nil {
-		return batch, "HTTP status " + found[1]
-	}
-	if strings.HasPrefix(text, "retry-able request failure: body: ") {
-		return batch, "HTTP status 429, 502, 503 or 504"
+	var rejected rejectedError
+	var status statusError
+	switch {
+	case errors.As(err, &rejected):
+		return min(int(rejected), batch), rejected.Error()
+	case errors.As(err, &status):
+		return batch, status.Error()
 	}
 	return batch, "no exchange with the collector"
 }

@@ -1,6 +1,7 @@
 package obs_test
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -8,6 +9,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -39,7 +42,16 @@ func newCollector(t *testing.T, reply func(w http.ResponseWriter)) *collector {
 }
 
 func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
+	sent := io.Reader(r.Body)
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		unzipped, err := gzip.NewReader(r.Body)
+		if err != nil {
+			c.t.Errorf("not gzip: %v", err)
+			return
+		}
+		sent = unzipped
+	}
+	body, err := io.ReadAll(sent)
 	if err != nil {
 		c.t.Error(err)
 	}
@@ -285,7 +297,7 @@ func TestCollectorFails(t *testing.T) {
 	}{
 		"gone":        {gone, "0", "connection refused"},
 		"not allowed": {newCollector(t, refuse(401)), "0", "HTTP status 401"},
-		"overloaded":  {newCollector(t, refuse(503)), "0", "HTTP status 429, 502, 503 or 504"},
+		"overloaded":  {newCollector(t, refuse(503)), "0", "HTTP status 503"},
 		"elsewhere":   {newCollector(t, func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(307) }), "0", "HTTP status 307"},
 		"in part": {newCollector(t, func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "application/x-protobuf")
@@ -414,5 +426,54 @@ func TestEnvironment(t *testing.T) {
 		if about := tt.to.about; about["service.name"] != "payments" || about["region"] != "north" || about["service.version"] != "v1" {
 			t.Errorf("%s: the process is %v", tt.name, about)
 		}
+	}
+}
+
+// TestVariablesOfTheCollector: a variable for traces wins over that for everything, and one that is wrong is named.
+func TestVariablesOfTheCollector(t *testing.T) {
+	c := newCollector(t, nil)
+	const all, traces = "OTEL_EXPORTER_OTLP_", "OTEL_EXPORTER_OTLP_TRACES_"
+	empty := filepath.Join(t.TempDir(), "empty.pem")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		environment map[string]string
+		path        string // that the collector sees
+		fault       string // the variable that the error names
+	}{
+		"a base":                 {map[string]string{all + "ENDPOINT": c.URL + "/otel/"}, "/otel/v1/traces", ""},
+		"a URL of traces":        {map[string]string{all + "ENDPOINT": "http://not.example", traces + "ENDPOINT": c.URL + "/x"}, "/x", ""},
+		"gzip":                   {map[string]string{all + "ENDPOINT": c.URL, all + "COMPRESSION": "gzip"}, "/v1/traces", ""},
+		"no gzip of traces":      {map[string]string{all + "ENDPOINT": c.URL, all + "COMPRESSION": "gzip", traces + "COMPRESSION": "none"}, "/v1/traces", ""},
+		"a host without scheme":  {map[string]string{all + "ENDPOINT": "collector:4318"}, "", all + "ENDPOINT"},
+		"seconds for a timeout":  {map[string]string{all + "ENDPOINT": c.URL, traces + "TIMEOUT": "10s"}, "", traces + "TIMEOUT"},
+		"no file of authorities": {map[string]string{all + "ENDPOINT": c.URL, all + "CERTIFICATE": empty + ".not"}, "", all + "CERTIFICATE"},
+		"no authority":           {map[string]string{all + "ENDPOINT": c.URL, all + "CERTIFICATE": empty}, "", all + "CERTIFICATE"},
+		"no certificate": {map[string]string{all + "ENDPOINT": c.URL, all + "CLIENT_CERTIFICATE": empty, all + "CLIENT_KEY": empty}, "",
+			all + "CLIENT_CERTIFICATE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for name, value := range tt.environment {
+				t.Setenv(name, value)
+			}
+			before := len(c.asked)
+			m := obs.NewMetrics()
+			made, err := obs.NewTraces(obs.Tracing{}, m, slog.New(slog.DiscardHandler))
+			if tt.fault != "" {
+				if err == nil || !strings.HasPrefix(err.Error(), tt.fault+": ") {
+					t.Errorf("%v, want an error that names %s", err, tt.fault)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			request(made, "", 200, nil)
+			made.Close(t.Context())
+			if len(c.asked) != before+1 || c.asked[before].URL.Path != tt.path || !strings.Contains(exposedBy(m), `outcome="sent"} 1`) {
+				t.Errorf("%d requests, want one to %s\n%s", len(c.asked)-before, tt.path, exposedBy(m))
+			}
+		})
 	}
 }
