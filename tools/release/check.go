@@ -127,8 +127,8 @@ func (t *trial) makeReleases(ctx context.Context, version string) error {
 		again.cache = filepath.Join(t.work, "cache")
 	}
 	t.root = filepath.Join(t.work, "one")
-	for dir, j := range map[string]*job{t.root: first, filepath.Join(t.work, "another", "folder"): again} {
-		j.root = dir
+	first.root, again.root = t.root, filepath.Join(t.work, "another", "folder")
+	for _, j := range []*job{first, again} {
 		if err := t.makeRelease(ctx, j, version, nil); err != nil {
 			return err
 		}
