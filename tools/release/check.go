@@ -30,6 +30,14 @@ type row struct {
 	err      error // nil if all is well
 }
 
+// result says on one line what came out.
+func (r *row) result() string {
+	if r.err == nil {
+		return "good"
+	}
+	return "FAILED: " + strings.ReplaceAll(r.err.Error(), "\n", " | ")
+}
+
 // A trial is all that a check has made, and the rows of its report.
 type trial struct {
 	work     string // a folder of its own
@@ -46,7 +54,8 @@ type trial struct {
 // release returns the path of a file of the release.
 func (t *trial) release(name string) string { return filepath.Join(t.root, releaseDir, name) }
 
-// add adds a row. It took the time since the row before. An artefact that is a file of the release has its size.
+// add adds a row, and prints it for those who wait. It took the time since the row before. An artefact that is a file of
+// the release has its size.
 func (t *trial) add(artefact, tried string, err error) {
 	r := row{artefact: artefact, tried: tried, took: time.Since(t.since), err: err}
 	t.since = time.Now()
@@ -54,6 +63,7 @@ func (t *trial) add(artefact, tried string, err error) {
 		r.size = info.Size()
 	}
 	t.rows = append(t.rows, r)
+	fmt.Fprintf(os.Stderr, "%s: %s: %s\n", r.artefact, r.tried, r.result())
 }
 
 // A part tries one kind of artefacts. It adds its rows to the trial, and returns an error only if it cannot go on.
@@ -220,15 +230,14 @@ func (t *trial) report(to io.Writer) error {
 	fmt.Fprintln(w, "ARTEFACT\tMiB\tTRIED\tSECONDS\tRESULT")
 	failed := 0
 	for _, r := range t.rows {
-		size, result := "", "good"
+		size := ""
 		if r.size > 0 {
 			size = fmt.Sprintf("%.1f", float64(r.size)/(1<<20))
 		}
 		if r.err != nil {
 			failed++
-			result = "FAILED: " + strings.ReplaceAll(r.err.Error(), "\n", " | ")
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%.1f\t%s\n", r.artefact, size, r.tried, r.took.Seconds(), result)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.1f\t%s\n", r.artefact, size, r.tried, r.took.Seconds(), r.result())
 	}
 	if err := w.Flush(); err != nil {
 		return err
