@@ -54,8 +54,8 @@ type trial struct {
 // release returns the path of a file of the release.
 func (t *trial) release(name string) string { return filepath.Join(t.root, releaseDir, name) }
 
-// add adds a row, and prints it for those who wait. It took the time since the row before. An artefact that is a file of
-// the release has its size.
+// add adds a row, and prints it for those who wait. It took the time since the row before. An artefact that is a file
+// of the release has its size.
 func (t *trial) add(artefact, tried string, err error) {
 	r := row{artefact: artefact, tried: tried, took: time.Since(t.since), err: err}
 	t.since = time.Now()
