@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// tryNPM installs the npm packages into an empty folder, from the tarballs alone, runs the program by npx, and uses it in
-// a test.
+// tryNPM installs the npm packages into an empty folder, from the tarballs alone, runs the program by npx, and uses it
+// in a test.
 func tryNPM(ctx context.Context, t *trial) (err error) {
 	packages, err := filepath.Glob(filepath.Join(t.root, npmDir, "*.tgz"))
 	if err != nil || len(packages) == 0 {

@@ -23,8 +23,8 @@ import (
 //go:embed toolchain.txt
 var toolchainFile string
 
-// toolchain is the Go that releases are made with, whichever Go starts this program: a binary has the standard library of
-// that Go, with the vulnerabilities that are known of it, and an archive is as that Go compresses.
+// toolchain is the Go that releases are made with, whichever Go starts this program. A binary has the standard library
+// of that Go, with the vulnerabilities that are known of it, and an archive is as that Go compresses.
 var toolchain = strings.TrimSpace(toolchainFile)
 
 func main() {
