@@ -539,9 +539,9 @@ var Faces = map[string]string{
 	"disabled": "/merchants/Other%20Shop", "acquirers": "/merchants/Fjord",
 	"keys": "/keys", "tokens": "/tokens", "audit": "/audit", "gone": "/nowhere", "webhooks": "/webhooks",
 	"webhook": "/webhooks/" + HookID, "operators": "/operators", "explain": "/explain", "overview": "/", "erase": "/erase",
-	"findings":      "/authentications/40000000-0000-4000-8000-000000000001",
-	"personal":      "/authentications/" + PersonalID + "?step=areq",
-	"configuration": "/configuration", "nodes": "/nodes", "directories": "/directories", "ranges": "/ranges?prefix=4000", "rangediff": "/ranges/visa/diff",
+	"findings":  "/authentications/40000000-0000-4000-8000-000000000001",
+	"personal":  "/authentications/" + PersonalID + "?step=areq",
+	"approvals": "/approvals", "configuration": "/configuration", "nodes": "/nodes", "directories": "/directories", "ranges": "/ranges?prefix=4000", "rangediff": "/ranges/visa/diff",
 	"certificates": "/certificates", "certificate": "/certificates/visa?done=request", "nocertificate": "/certificates/mastercard",
 }
 
