@@ -154,6 +154,9 @@ func (s *Service) showLoggedInAgain(w http.ResponseWriter, r *http.Request, c *c
 	if err == nil && session.Actor.Who != operator.OIDCPrefix+who.id {
 		err = errors.New("another person has logged in")
 	}
+	if err == nil && !s.hasRights(&session.Actor, who.groups) {
+		err = errors.New("the issuer gives the person other rights by now")
+	}
 	var form waitingForm
 	if err == nil {
 		form, err = s.takeForm(r, c.Waiting, &session)
@@ -165,6 +168,16 @@ func (s *Service) showLoggedInAgain(w http.ResponseWriter, r *http.Request, c *c
 	p := newConfirmPage(&session, &form)
 	p.Confirm = s.sealCeremony(w, r, confirmation, ceremony{Form: &form})
 	s.show(w, http.StatusOK, "confirm", p)
+}
+
+// hasRights reports whether the groups that the issuer has named now still give an actor the same rights.
+func (s *Service) hasRights(by *operator.Actor, groups []string) bool {
+	settings := s.Settings().OIDC
+	if settings == nil {
+		return false
+	}
+	role, merchant, err := settings.rights(groups)
+	return err == nil && role == by.Role && merchant == by.Merchant
 }
 
 // takeForm takes the form that waits under a secret. Only the session that has sent it can open it.

@@ -135,6 +135,12 @@ func TestFreshLoginConfirmsADangerousAct(t *testing.T) {
 		t.Errorf("as another person: HTTP %d %s", a.StatusCode, a.body)
 	}
 	delete(i.claims, "sub")
+	groups := i.claims["groups"]
+	i.claims["groups"] = []string{}
+	if a := i.comeBack(v, begin()); a.StatusCode != http.StatusForbidden || !strings.Contains(a.body, "Nothing was changed") {
+		t.Errorf("as a person who has lost the groups: HTTP %d %s", a.StatusCode, a.body)
+	}
+	i.claims["groups"] = groups
 	sent := i.comeBack(v, begin()).confirmation(t)
 	if a := v.post("/erase/card", sent); a.body != "erased 4000000000000103, confirmed by login" {
 		t.Errorf("HTTP %d %s", a.StatusCode, a.body)

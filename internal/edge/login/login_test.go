@@ -237,6 +237,15 @@ func TestIdleSessionEnds(t *testing.T) {
 	if s.pass(15 * time.Minute); idle.isIn() {
 		t.Error("a session goes on that was idle for 15 minutes")
 	}
+	s.settings.Session, s.settings.Idle = 12*time.Hour, 8*time.Hour
+	long := s.newOperator("lea", operator.Admin)
+	s.settings.Idle = 15 * time.Minute
+	if !long.isIn() {
+		t.Error("a shorter time has ended a session that is in use")
+	}
+	if s.pass(time.Hour); long.isIn() {
+		t.Error("a session goes on by the time that was configured before")
+	}
 }
 
 // TestD141LogoutEndsSession: a cookie that was stolen is worth nothing after the logout.

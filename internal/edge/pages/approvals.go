@@ -3,7 +3,6 @@ package pages
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
@@ -23,19 +22,20 @@ type waitingAct struct {
 	IsOwn   bool   // the visitor has asked for it
 }
 
-// pageFields are fields of forms that say nothing of what is asked for.
-var pageFields = []string{"csrf", "do", "proof", "sure", "version"}
+// askedFields are the fields of forms that say what is asked for. Others do nothing, so they must say nothing either.
+var askedFields = []string{"at", cardField, "certificate", "expires", "merchant", "name", "reason", "role"}
 
 // describeForm returns what a form asks for, without card numbers.
 func describeForm(form url.Values) string {
 	var all []string
-	for name, values := range form {
-		text := strings.Join(values, ", ")
-		if text != "" && !slices.Contains(pageFields, name) {
+	for _, name := range askedFields {
+		if text := form.Get(name); text != "" { // the first value, as the act reads it
 			all = append(all, name+": "+cardnumber.Mask(text))
 		}
 	}
-	slices.Sort(all)
+	if form.Get("role") != "" && form.Get("merchant") == "" {
+		all = append(all, "for all merchants")
+	}
 	return strings.Join(all, "; ")
 }
 

@@ -1,12 +1,14 @@
 package pages_test
 
 import (
+	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/edge/pages/consoletest"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -18,6 +20,7 @@ func newFourEyes(t *testing.T) *site {
 	t.Helper()
 	s := newSite(t)
 	s.Admin.FourEyes = func() []string { return []string{"erase", "tokens"} }
+	must(t, s.Admin.Operators.AddUser(t.Context(), &operator.User{Name: "kim", Role: operator.Admin}))
 	return s
 }
 
@@ -141,6 +144,56 @@ func TestFourEyesEndAndAreRefused(t *testing.T) {
 	}
 	if w := s.postAs(person("jo", "", ""), at, url.Values{"do": {"carry"}}); w.Code != 200 || !strings.Contains(w.Body.String(), "threeds-admin-") {
 		t.Errorf("carry out: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestFourEyesSeeWhatIsDone: the page says what the act reads of the form, and nothing of what it does not read.
+func TestFourEyesSeeWhatIsDone(t *testing.T) {
+	t.Parallel()
+	s := newFourEyes(t)
+	s.postAs(person("jo", "token create", "ci2"), "/tokens", url.Values{
+		"name": {"ci2"}, "role": {"admin"}, "merchant": {"", shop}, "Expires": {"2027-04-02"}})
+	if _, page := s.waiting("admin"); !strings.Contains(page, "name: ci2; role: admin; for all merchants<") || strings.Contains(page, shop) ||
+		strings.Contains(page, "2027-04-02") {
+		t.Errorf("the page of the second person: %s", page)
+	}
+}
+
+// TestFourEyesEndWithWhoHasAllowed: what was allowed by a person who may not do so any more is not carried out.
+func TestFourEyesEndWithWhoHasAllowed(t *testing.T) {
+	t.Parallel()
+	s := newFourEyes(t)
+	s.postAs(person("jo", "token create", "new"), "/tokens", url.Values{"name": {"new"}, "role": {"viewer"}})
+	at, _ := s.waiting("admin")
+	if w := s.postAs(person("kim", "approval allow", "token create: new"), at, url.Values{"do": {"allow"}}); w.Code != 303 {
+		t.Fatalf("allow: %d", w.Code)
+	}
+	must(t, s.Admin.Operators.RemoveUser(t.Context(), "kim"))
+	if w := s.postAs(person("jo", "", ""), at, url.Values{"do": {"carry"}}); w.Code != 409 {
+		t.Errorf("carry out: %d, want 409", w.Code)
+	}
+}
+
+// TestCertificateForATimeIsConfirmedAtOnce: a certificate that comes into use by itself later is a dangerous act when it
+// is installed. One that waits for a person is none.
+func TestCertificateForATimeIsConfirmedAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.AddNode().Directories[0].Managed = true
+	ca := consoletest.NewCA(s.Site)
+	var asked []operator.Intent
+	s.Pages.Confirm = func(_ http.ResponseWriter, _ *http.Request, _ string, what operator.Intent) {
+		asked = append(asked, what)
+	}
+	w := s.Post("operator", "/certificates/visa", url.Values{"do": {"request"}, "key": {"p256"}, "subject": {"CN=3dss.example"}})
+	file := ca.Sign(s.Site, s.Get("operator", w.Header().Get("Location")).Body.String())
+	s.postAs(person("jo", "", ""), "/certificates/visa", url.Values{"do": {"install"}, "certificate": {file}, "at": {"2027-03-01T12:01"}})
+	if len(asked) != 1 || asked[0].Act != "cert activate" || !strings.Contains(asked[0].Object, ", SHA-256 ") {
+		t.Errorf("with a time, %+v is asked", asked)
+	}
+	s.postAs(person("jo", "", ""), "/certificates/visa", url.Values{"do": {"install"}, "certificate": {file}})
+	if len(asked) != 1 {
+		t.Errorf("without a time, %+v is asked", asked[1:])
 	}
 }
 

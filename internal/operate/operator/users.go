@@ -126,6 +126,11 @@ func (s *Service) FindUser(ctx context.Context, name string) (User, error) {
 	return User{}, ErrNoUser
 }
 
+// FindWho returns the user whom the audit trail calls who, or ErrNoUser.
+func (s *Service) FindWho(ctx context.Context, who string) (User, error) {
+	return s.FindUser(ctx, strings.TrimPrefix(who, "passkey:"))
+}
+
 // FindHandle returns the user of a handle, or ErrNoUser.
 func (s *Service) FindHandle(ctx context.Context, handle []byte) (User, error) {
 	all, err := s.Users(ctx)
@@ -298,8 +303,14 @@ const idleSteps = 15
 // use postpones the moment at which an idle session expires, on all nodes. The session stays good if that fails: a
 // store that can only be read lets people look for as long as they could anyway.
 func (s *Service) use(ctx context.Context, row store.Object, sealed *sealedSession, idle time.Duration) {
+	if idle == 0 {
+		return
+	}
+	if sealed.Ends.IsZero() { // it was started by a release before sessions could be idle
+		sealed.Ends = row.Expires
+	}
 	until := s.expiry(sealed.Ends, idle)
-	if until.Sub(row.Expires) < idle/idleSteps || idle == 0 {
+	if until.Sub(row.Expires).Abs() < idle/idleSteps { // it is less than 0 when the configuration has a shorter time now
 		return
 	}
 	was := row.Data

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"slices"
 
@@ -123,11 +124,29 @@ func (a *Acts) RefuseApproval(ctx context.Context, by operator.Actor, id string)
 	return approvalRefusal(a.Operators.DropApproval(ctx, id))
 }
 
+// checkAllower refuses an act that was allowed by a person who may not do it any more.
+func (a *Acts) checkAllower(ctx context.Context, w *operator.Approval) error {
+	u, err := a.Operators.FindWho(ctx, w.AllowedBy)
+	if err != nil && !errors.Is(err, operator.ErrNoUser) {
+		return err
+	}
+	if err != nil || !Find(w.Act).May(&operator.Actor{Role: u.Role, Merchant: u.Merchant}) {
+		return refuse(Conflict, "%s has allowed this, and may not do so any more. Withdraw it, and ask again.", w.AllowedBy)
+	}
+	return nil
+}
+
 // TakeApproval returns an act that was allowed to who has asked for it, once, and that actor with what was confirmed
 // and allowed.
 func (a *Acts) TakeApproval(ctx context.Context, by operator.Actor,
 	id string) (operator.Approval, operator.Actor, error) {
-	w, err := a.Operators.TakeApproval(ctx, id, by.Who)
+	w, err := a.Operators.FindApproval(ctx, id)
+	if err == nil && w.AskedBy == by.Who && w.AllowedBy != "" {
+		err = a.checkAllower(ctx, &w)
+	}
+	if err == nil {
+		w, err = a.Operators.TakeApproval(ctx, id, by.Who)
+	}
 	if err != nil {
 		return w, by, approvalRefusal(err)
 	}

@@ -125,6 +125,20 @@ func certificateRefusal(err error) error {
 	return &Refusal{why, "", refusal.Text + ".", refusal}
 }
 
+// dangerOf returns what a change of certificates has to be confirmed as, and the certificate that comes into use by it.
+// One that is installed for a time comes into use without anybody's doing, so the installation is the activation.
+func dangerOf(act, scheme string, after *clientcert.Status) operator.Intent {
+	sum := after.Summary()
+	shown, text := after.Current, sum.Current
+	if act == "cert install" && after.Next != nil && !after.At.IsZero() {
+		act, shown, text = "cert activate", after.Next, sum.Next+", from "+after.At.Format(time.RFC3339)
+	}
+	if shown == nil {
+		return operator.Intent{Act: act, Object: scheme}
+	}
+	return operator.Intent{Act: act, Object: scheme + ": " + text + ", SHA-256 " + shown.Fingerprint}
+}
+
 // changeCertificates makes a change of the client certificates of a scheme, if the actor may do the act.
 func (a *Acts) changeCertificates(ctx context.Context, by operator.Actor, act, scheme string,
 	change func(record clientcert.Recorder) (clientcert.Status, error),
@@ -134,7 +148,7 @@ func (a *Acts) changeCertificates(ctx context.Context, by operator.Actor, act, s
 	}
 	status, err := change(func(before, after clientcert.Status) error {
 		// Who confirms the act sees which certificate will be in use, and confirms no other.
-		if err := a.checkDanger(&by, act, scheme+": "+after.Summary().Current); err != nil {
+		if err := a.checkIntent(&by, dangerOf(act, scheme, &after)); err != nil {
 			return err
 		}
 		return a.record(ctx, by, act, scheme, before.Summary(), after.Summary())

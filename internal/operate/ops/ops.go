@@ -133,7 +133,12 @@ func (a *Acts) NeedsTwo(danger string) bool {
 // checkDanger returns a [ConfirmError] if an act is dangerous and the person has not confirmed it, and an
 // [ApprovalError] if another person has to allow it. A token cannot ask another person, so the act is refused to it.
 func (a *Acts) checkDanger(by *operator.Actor, act, object string) error {
-	what, danger := operator.Intent{Act: act, Object: object}, Find(act).Danger
+	return a.checkIntent(by, operator.Intent{Act: act, Object: object})
+}
+
+// checkIntent is checkDanger for an intent.
+func (a *Acts) checkIntent(by *operator.Actor, what operator.Intent) error {
+	danger := Find(what.Act).Danger
 	switch {
 	case by.IsPerson && danger != "" && !by.Confirmed.IsOf(what):
 		return &ConfirmError{what}
