@@ -110,7 +110,7 @@ func runRestore(ctx context.Context, cmd *cmdline.Invocation) error {
 		}
 		c, err := config.Read(*file)
 		if err == nil {
-			err = backup.CheckKeyFile(ctx, st, c.Keys)
+			err = backup.CheckKeyFile(ctx, st, c.Vault(), c.Keys)
 		}
 		if err != nil {
 			return fmt.Errorf("restore: everything is restored, but %w", err)

@@ -49,6 +49,10 @@ func openToken(path, label, pin string) (*token, error) {
 		if err != nil || info.Label != label {
 			continue
 		}
+		if info.Flags&(pkcs11.CKF_USER_PIN_FINAL_TRY|pkcs11.CKF_USER_PIN_LOCKED) != 0 {
+			return nil, fmt.Errorf("one more wrong PIN locks the token: log in once with another tool, then try again: %w",
+				pkcs11.Error(pkcs11.CKR_PIN_LOCKED))
+		}
 		session, err := module.OpenSession(slot, pkcs11.CKF_SERIAL_SESSION)
 		if err != nil {
 			return nil, fmt.Errorf("C_OpenSession: %w", err)

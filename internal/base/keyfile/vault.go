@@ -1,6 +1,7 @@
 package keyfile
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
@@ -63,10 +64,21 @@ func (v Vault) Seal(context string, data []byte) ([]byte, error) {
 	}
 	f.Sealed = aead.Seal(nil, nil, data, f.additional(context))
 	text, err := json.MarshalIndent(f, "", "  ")
-	if len(text) >= maxFile {
+	if err != nil {
+		return nil, err
+	}
+	if text = append(text, '\n'); len(text) > maxFile {
 		return nil, fmt.Errorf("sealed it is larger than %d bytes", maxFile)
 	}
-	return append(text, '\n'), err
+	plain, err := v.Open(context, text) // before what it replaces is gone
+	defer clear(plain)
+	if err == nil && !bytes.Equal(plain, data) {
+		err = errors.New("the key helper does not unwrap what it has wrapped")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return text, nil
 }
 
 // Open returns what Seal was given, for the content of a file. A file that is not sealed is an error where files have to
@@ -111,10 +123,15 @@ func (v Vault) Rewrap(path, context string) (isChanged bool, err error) {
 		return false, fmt.Errorf("%s: %w", path, err)
 	}
 	defer clear(plain)
+	was := content
 	if content, err = v.Seal(context, plain); err != nil {
 		return false, err
 	}
-	if _, err := v.Open(context, content); err != nil { // before the old content is gone
+	now, err := Read(path) // a rotation may have replaced it while the helper was asked
+	if err == nil && !bytes.Equal(now, was) {
+		err = fmt.Errorf("%s has changed meanwhile: run this again", path)
+	}
+	if err != nil {
 		return false, err
 	}
 	return true, Replace(path, content)

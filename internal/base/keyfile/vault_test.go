@@ -2,6 +2,7 @@ package keyfile_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,4 +110,47 @@ func FuzzOpen(f *testing.F) {
 			t.Errorf("%q opens as %q", content, plain)
 		}
 	})
+}
+
+// A wrapperWith answers what it is given, and does something before.
+type wrapperWith struct {
+	plainWrapper
+	wrap   func()
+	unwrap error
+}
+
+func (w wrapperWith) Wrap(_ string, key []byte, _ string) ([]byte, error) {
+	w.wrap()
+	return key, nil
+}
+
+func (w wrapperWith) Unwrap(_ string, wrapped []byte, _ string) ([]byte, error) {
+	return wrapped, w.unwrap
+}
+
+// TestV3RewrapReplacesNothingThatHasComeMeanwhile: a rotation may replace the file while the helper is asked. Its secret
+// stays.
+func TestV3RewrapReplacesNothingThatHasComeMeanwhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys.json")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(secret)
+	v := keyfile.Vault{Wrapper: wrapperWith{wrap: func() { write("rotated") }}, Label: "wrapping"}
+	if _, err := v.Rewrap(path, "keys"); err == nil || !strings.Contains(err.Error(), "has changed meanwhile: run this again") {
+		t.Errorf("wrap says %v", err)
+	}
+	if content, err := os.ReadFile(path); err != nil || string(content) != "rotated" {
+		t.Errorf("the file has %q, %v", content, err)
+	}
+}
+
+// TestV4WhatCannotBeUnwrappedIsNotWritten: a key that may wrap and not unwrap seals nothing.
+func TestV4WhatCannotBeUnwrappedIsNotWritten(t *testing.T) {
+	v := keyfile.Vault{Wrapper: wrapperWith{wrap: func() {}, unwrap: errors.New("permission denied")}, Label: "wrapping"}
+	if sealed, err := v.Seal("keys", []byte(secret)); err == nil || sealed != nil {
+		t.Errorf("sealed: %q, %v", sealed, err)
+	}
 }

@@ -201,10 +201,19 @@ func (h *Helper) Watch(ctx context.Context) {
 		h.mu.Unlock()
 		wait := probeInterval
 		if known != nil {
-			data, err := h.call(*known)
-			clear(data)
-			if err != nil {
-				wait = retryInterval
+			answered := make(chan error, 1)
+			go func() {
+				data, err := h.call(*known)
+				clear(data)
+				answered <- err
+			}()
+			select {
+			case <-ctx.Done():
+				return // Close ends the process, and with it the request
+			case err := <-answered:
+				if err != nil {
+					wait = retryInterval
+				}
 			}
 		}
 		timer.Reset(wait)

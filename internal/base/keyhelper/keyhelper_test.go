@@ -13,6 +13,9 @@ import (
 	"crypto/x509/pkix"
 	"math/big"
 	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -215,6 +218,24 @@ func TestK4BadHelperIsSaid(t *testing.T) {
 	if strings.Contains(err.Error(), "1234") {
 		t.Errorf("the error shows an argument: %v", err)
 	}
+}
+
+// TestK7ChildThatKeepsTheOutputHoldsNothingUp: a helper may have started what does not end with it, and has the same
+// output. Requests and the end of the server do not wait for that.
+func TestK7ChildThatKeepsTheOutputHoldsNothingUp(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip("it needs setsid, of util-linux")
+	}
+	alive := filepath.Join(t.TempDir(), "alive")
+	if err := os.WriteFile(alive, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(alive) })
+	h := keyhelper.New([]string{"/bin/sh", "-c",
+		`setsid sh -c 'while [ -e "$0" ]; do sleep 0.1; done' "$0" </dev/null 2>/dev/null & exec cat >/dev/null`, alive}, 50*time.Millisecond)
+	_, err := h.Wrap("wrapping", make([]byte, 32), "x")
+	wantError(t, err, "no answer within")
+	h.Close()
 }
 
 // TestK5SignatureThatIsNotValidIsRefused: what a helper signs wrongly leaves no connection.

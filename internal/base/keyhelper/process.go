@@ -25,6 +25,7 @@ const (
 type process struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
+	out   io.Closer // closing it ends read, also while a child of the process keeps the other end
 	began time.Time
 	said  lastLine // of its standard error
 	ended chan struct{}
@@ -58,6 +59,7 @@ func start(command []string, noteEnd func(*process)) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the process cannot be started: %w", err)
 	}
+	p.out = out
 	go func() {
 		if err := p.read(out); err != nil {
 			p.kill(err.Error())
@@ -156,7 +158,11 @@ func (p *process) hasEnded() bool {
 // kill ends the process, and those that it has started, because of a fault.
 func (p *process) kill(fault string) {
 	p.fault.CompareAndSwap(nil, &fault)
+	if p.hasEnded() {
+		return // its number may be that of another process by now
+	}
 	killAll(p.cmd)
+	_ = p.out.Close() // what is not read any more is of no use
 }
 
 // close ends the input of the process, waits for its end, and kills it if that takes too long.

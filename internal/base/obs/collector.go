@@ -167,9 +167,12 @@ func newCollectorClient(cfg Tracing) *http.Client {
 			TLSHandshakeTimeout: exportTimeout / 2,
 			IdleConnTimeout:     time.Minute,
 		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: refuseRedirect,
 	}
 }
+
+// refuseRedirect keeps a client from another address: spans and headers are for the collector that is named.
+func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // collectorVariable returns a variable of the environment about the collector, and its name: that for traces, or else
 // that for everything. Without one it returns "".
@@ -240,7 +243,11 @@ func newClientOfEnvironment() (*http.Client, error) {
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
-	return &http.Client{Timeout: timeout, Transport: &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute,
-	}}, nil
+	return &http.Client{
+		Timeout: timeout,
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute,
+		},
+		CheckRedirect: refuseRedirect,
+	}, nil
 }

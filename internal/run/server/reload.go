@@ -137,6 +137,7 @@ func (r *reloader) describe() *admin.Configuration {
 		shown.Faults = faultLines(err)
 		return shown
 	}
+	defer next.Helper.Close()
 	for _, ch := range inUse.Diff(next) {
 		shown.Changes = append(shown.Changes, admin.SettingChange(ch))
 	}

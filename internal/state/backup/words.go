@@ -95,7 +95,7 @@ func WarnOfMissingSecrets(ctx context.Context, archive store.Archive, vault keyf
 }
 
 // CheckKeyFile returns an error if a key file opens none of the API keys of a store, so that they are of no use.
-func CheckKeyFile(ctx context.Context, archive store.Archive, file string) error {
+func CheckKeyFile(ctx context.Context, archive store.Archive, vault keyfile.Vault, file string) error {
 	st, ok := archive.(store.Store)
 	if !ok {
 		return nil
@@ -105,7 +105,7 @@ func CheckKeyFile(ctx context.Context, archive store.Archive, file string) error
 		return err
 	}
 	const cure = `put the key file of the time of the backup in its place, and run "threeds key list"`
-	ring, err := keyring.Load(file)
+	ring, err := keyring.LoadIn(vault, file)
 	if err != nil {
 		return fmt.Errorf("the key file %s cannot be read, so nothing opens %s: %s: %w",
 			file, terminal.Count(len(keys), "API key"), cure, err)

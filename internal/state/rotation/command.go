@@ -234,6 +234,9 @@ func (r *run) keep(ctx context.Context, next *keyring.Ring) error {
 	}
 	here := keyfile.CheckReplace(r.File)
 	if here == nil {
+		_, here = next.LoadOther(r.File) // a file that is sealed otherwise gets no neighbour in the clear
+	}
+	if here == nil {
 		here = next.WritePending(r.File)
 	}
 	late, err := r.await(ctx, func(n *node) bool { return n.Next == id && (n.Access != writable || n.keeps(id)) })

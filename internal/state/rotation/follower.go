@@ -234,7 +234,9 @@ func (f *Follower) keepOffered() {
 		return // apply has said it
 	}
 	f.hasPending = true
-	err = next.WritePending(f.file)
+	if _, err = f.base.LoadOther(f.file); err == nil { // else it is sealed in another way than this node writes
+		err = next.WritePending(f.file)
+	}
 	f.setAccess(err)
 	if err != nil {
 		f.log.Warn("a new secret is offered, and cannot be kept next to the key file", "file", f.file,

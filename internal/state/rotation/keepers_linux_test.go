@@ -1,7 +1,6 @@
 package rotation
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/keyfile"
 	"github.com/openthreeds/threeds/internal/state/keyring"
-	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // longestPath is the length of the longest path that Linux takes.
@@ -142,21 +140,6 @@ func TestO1NodesTellWhetherTheyCanReplaceTheirKeyFile(t *testing.T) {
 			t.Errorf("finding it out has left %v, %v", files, err)
 		}
 	})
-}
-
-// A watchedStore counts the writes of rotations, and calls used just before a secret comes into use.
-type watchedStore struct {
-	Store
-	used   func(id string)
-	writes int
-}
-
-func (s *watchedStore) PutState(ctx context.Context, key string, value []byte, l store.Lease) error {
-	var h history
-	if s.writes++; key == stateKey && json.Unmarshal(value, &h) == nil && len(h) > 0 && h[len(h)-1].Phase == inUse {
-		s.used(h[len(h)-1].ID)
-	}
-	return s.Store.PutState(ctx, key, value, l)
 }
 
 // TestO1SecretIsInAFileBeforeItIsInUse: every node that can keep the secret has it in a file when it comes into use,

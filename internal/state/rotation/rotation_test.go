@@ -3,6 +3,7 @@ package rotation
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -550,4 +551,19 @@ func TestO1RotationLeavesSecretsWrapped(t *testing.T) {
 			t.Errorf("in the end there are %q; %d files were pending", files, pending)
 		}
 	})
+}
+
+// A watchedStore counts the writes of rotations, and calls used just before a secret comes into use.
+type watchedStore struct {
+	Store
+	used   func(id string)
+	writes int
+}
+
+func (s *watchedStore) PutState(ctx context.Context, key string, value []byte, l store.Lease) error {
+	var h history
+	if s.writes++; key == stateKey && json.Unmarshal(value, &h) == nil && len(h) > 0 && h[len(h)-1].Phase == inUse {
+		s.used(h[len(h)-1].ID)
+	}
+	return s.Store.PutState(ctx, key, value, l)
 }
