@@ -53,6 +53,15 @@ func TestEveryPackageIsTestedOnce(t *testing.T) {
 	}
 }
 
+// TestLongestPackagesAreThere: a package that has moved does not silently begin late.
+func TestLongestPackagesAreThere(t *testing.T) {
+	for _, path := range longest {
+		if files, err := filepath.Glob(filepath.Join("../..", path, "*_test.go")); err != nil || len(files) == 0 {
+			t.Errorf("%s has no tests: %v", path, err)
+		}
+	}
+}
+
 // TestShardsHaveEachPackageOnce: the shards of a step are all of its packages, each once.
 func TestShardsHaveEachPackageOnce(t *testing.T) {
 	all, err := groupPackages(t.Context(), "../..", "", raceListOf(t))

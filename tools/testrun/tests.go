@@ -61,7 +61,23 @@ func testPlain(ctx context.Context, r *runner, log io.Writer) error {
 // testOutside tests the stores, and the program from outside, with a browser and without. All wait much, so
 // they are tested together.
 func testOutside(ctx context.Context, r *runner, log io.Writer) error {
-	return r.testAll(ctx, log, "outside", r.flags(e2e), slices.Concat(r.groups[browser], r.groups[e2e], r.groups[database]))
+	all := slices.Concat(r.groups[browser], r.groups[e2e], r.groups[database])
+	slices.SortStableFunc(all, func(a, b testPackage) int { return cmp.Compare(turn(a.path), turn(b.path)) })
+	return r.testAll(ctx, log, "outside", r.flags(e2e), all)
+}
+
+// longest are the packages of [testOutside] that take longest. They begin first, so that none of them is alone at the end.
+var longest = []string{
+	"testing/browser/sandbox", "testing/browser/hosted", "testing/conformance", "testing/e2e/crash", "testing/e2e/browser",
+	"testing/e2e/cluster", "testing/e2e/operators",
+}
+
+// turn is the place of a package in longest, or the one after it.
+func turn(path string) int {
+	if i := slices.Index(longest, path); i >= 0 {
+		return i
+	}
+	return len(longest)
 }
 
 // testAll tests packages, those of each module with one call of the go command, all at once. It leaves the events and
