@@ -151,7 +151,7 @@ func TestRestarts(t *testing.T) {
 		time.Sleep(rand.N(slow)) // so that requests are under way at each end
 		_, _ = w.Write(rig.Marshal(rig.ARes(areq, "C")))
 	})
-	s, v := supervised(t, ca, ds, "limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {lame_duck: 500ms, shutdown: 30s}")
+	s, v := supervised(t, ca, ds, "limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {lame_duck: 500ms, shutdown: 10m}")
 	proc := v.ready(s.ConfigFile)
 	waittest.Until(t, "the card ranges", func() bool { return s.Readiness() == `{"status":"ready"}` })
 	l, stop := startTraffic(t, s, 50)

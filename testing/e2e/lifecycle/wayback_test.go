@@ -72,7 +72,7 @@ func rollForwardAndBack(t *testing.T, next, place string, schemaVersion func(*ri
 	ds := rig.NewWire(t, ca)
 	ds.Client.Transport.(*http.Transport).MaxIdleConnsPerHost = 1000
 	ds.Play(func(w http.ResponseWriter, areq rig.Object) { _, _ = w.Write(rig.Marshal(rig.ARes(areq, "C"))) })
-	s, v := supervised(t, ca, ds, "limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {lame_duck: 200ms, shutdown: 30s, result: 2h}")
+	s, v := supervised(t, ca, ds, "limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {lame_duck: 200ms, shutdown: 10m, result: 2h}")
 	if place != "" {
 		moveStore(s, place)
 	}
@@ -168,7 +168,7 @@ func TestClusterRolls(t *testing.T) {
 	for range 3 {
 		n := new(node)
 		n.site, n.supervisor = supervised(t, ca, ds,
-			"limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {lame_duck: 200ms, shutdown: 30s}")
+			"limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {lame_duck: 200ms, shutdown: 10m}")
 		moveStore(n.site, place)
 		n.process = n.supervisor.ready(n.site.ConfigFile)
 		waittest.Until(t, "the card ranges", func() bool { return n.site.Readiness() == `{"status":"ready"}` })

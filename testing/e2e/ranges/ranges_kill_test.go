@@ -107,7 +107,10 @@ func killsDuringLoad(t *testing.T, random *rand.Rand, kills, n int, back func(le
 	ca := rig.NewAuthority(t)
 	p := rig.NewPeer(t, ca)
 	var sets, asked atomic.Int64
+	var loading sync.Mutex // held while cards are looked up: no other generation may come into use meanwhile
 	p.Ranges = func(preq rig.Object) []byte {
+		loading.Lock()
+		defer loading.Unlock()
 		asked.Store(time.Now().UnixNano())
 		return rig.ManyRanges(preq, "AB"[sets.Add(1)%2], n)
 	}
@@ -122,8 +125,12 @@ func killsDuringLoad(t *testing.T, random *rand.Rand, kills, n int, back func(le
 		waittest.Until(t, "a load", func() bool { return sets.Load() > loads })
 		time.Sleep(time.Duration(random.Int64N(int64(2 * load)))) // any moment of a load, or soon after it
 		v.Kill()
-		v.Start()
-		back(whole(v, n))
+		func() {
+			loading.Lock()
+			defer loading.Unlock()
+			v.Start()
+			back(whole(v, n))
+		}()
 	}
 	t.Logf("a load takes %v, %d begun", load, sets.Load())
 }
