@@ -114,7 +114,6 @@ func FuzzOpen(f *testing.F) {
 
 // A wrapperWith answers what it is given, and does something before.
 type wrapperWith struct {
-	plainWrapper
 	wrap   func()
 	unwrap error
 }
