@@ -151,8 +151,8 @@ func TestServerHasNoTestSuite(t *testing.T) {
 	}
 }
 
-// TestCheckerOfBrowsersHasNoNetwork: browsers load nothing that makes connections with the checker of the documentation.
-// It would send nothing, and be twice as large.
+// TestCheckerOfBrowsersHasNoNetwork: browsers load nothing that makes connections with the checker of the
+// documentation. It would send nothing, and be twice as large.
 func TestCheckerOfBrowsersHasNoNetwork(t *testing.T) {
 	seen := imported(t, "internal/edge/docsite/checker")
 	for _, dep := range []string{"net", "net/http", "crypto/tls", "crypto/x509", "database/sql"} {

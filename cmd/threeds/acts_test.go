@@ -505,10 +505,11 @@ func actTests() map[string]actTest {
 	return tests
 }
 
-// triedElsewhere are acts with an entry in the audit trail that other tests try: they need a journal, a directory server
-// or a second person.
+// triedElsewhere are acts with an entry in the audit trail that other tests try: they need a journal, a directory
+// server or a second person.
 var triedElsewhere = []string{
-	"approval ask", "approval allow", "approval refuse", "journal search", "journal show", "journal export", "audit export", "ranges import", "cert install", "cert activate", "cert rollback",
+	"approval ask", "approval allow", "approval refuse", "journal search", "journal show", "journal export",
+	"audit export", "ranges import", "cert install", "cert activate", "cert rollback",
 }
 
 // TestActsLeaveTheSameTrailAtEveryDoor does each act of the table through each of its doors. The audit trail has the

@@ -66,7 +66,8 @@ func testOutside(ctx context.Context, r *runner, log io.Writer) error {
 	return r.testAll(ctx, log, "outside", r.flags(e2e), all)
 }
 
-// longest are the packages of [testOutside] that take longest. They begin first, so that none of them is alone at the end.
+// longest are the packages of [testOutside] that take longest. They begin first, so that none of
+// them is alone at the end.
 var longest = []string{
 	"testing/browser/sandbox", "testing/browser/hosted", "testing/conformance", "testing/e2e/crash", "testing/e2e/browser",
 	"testing/e2e/cluster", "testing/e2e/operators",

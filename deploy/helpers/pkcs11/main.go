@@ -1,11 +1,12 @@
-// The program threeds-pkcs11 is a key helper for threeds in front of an HSM, or of whatever else has a module of PKCS #11.
-// It needs cgo, so it is a module and a program of its own. Docs/operating/hsm.md of threeds has the protocol, and how to
-// try it with SoftHSM.
+// The program threeds-pkcs11 is a key helper for threeds in front of an HSM, or of whatever else has a module of PKCS
+// #11. It needs cgo, so it is a module and a program of its own. Docs/operating/hsm.md of threeds has the protocol, and
+// how to try it with SoftHSM.
 //
 //	threeds-pkcs11 --module /usr/lib/softhsm/libsofthsm2.so --token threeds --pin-file /etc/threeds/pin
 //
-// It answers one request after the other, logs in once, and ends with its input. When the session with the token is gone,
-// it ends, and threeds starts it again. When the PIN is wrong, it stays and says so: to try again would lock the token.
+// It answers one request after the other, logs in once, and ends with its input. When the session with the
+// token is gone, it ends, and threeds starts it again. When the PIN is wrong, it stays and says so: to try
+// again would lock the token.
 package main
 
 import (
@@ -69,7 +70,8 @@ func run(module, label, pinFile, csr, name string) error {
 	}
 	t, err := openToken(module, label, strings.TrimSpace(string(pin)))
 	clear(pin)
-	isRefused := errors.Is(err, pkcs11.Error(pkcs11.CKR_PIN_INCORRECT)) || errors.Is(err, pkcs11.Error(pkcs11.CKR_PIN_LOCKED))
+	isRefused := errors.Is(err, pkcs11.Error(pkcs11.CKR_PIN_INCORRECT)) ||
+		errors.Is(err, pkcs11.Error(pkcs11.CKR_PIN_LOCKED))
 	switch {
 	case err != nil && (!isRefused || csr != ""):
 		return err

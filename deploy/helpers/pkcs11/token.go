@@ -93,7 +93,8 @@ func (t *token) find(class uint, label string) (pkcs11.ObjectHandle, error) {
 		kind := map[uint]string{
 			pkcs11.CKO_SECRET_KEY: "secret key", pkcs11.CKO_PRIVATE_KEY: "private key", pkcs11.CKO_PUBLIC_KEY: "public key",
 		}[class]
-		return 0, fmt.Errorf("the token has %s of this label: want one %s", map[bool]string{true: "none", false: "several"}[len(found) == 0], kind)
+		return 0, fmt.Errorf("the token has %s of this label: want one %s",
+			map[bool]string{true: "none", false: "several"}[len(found) == 0], kind)
 	}
 	return found[0], nil
 }
@@ -108,7 +109,8 @@ func (t *token) wrap(label string, key, context []byte) ([]byte, error) {
 	rand.Read(nonce) // it never fails, it ends the process
 	params := pkcs11.NewGCMParams(nonce, context, tagBits)
 	defer params.Free()
-	if err := t.module.EncryptInit(t.session, []*pkcs11.Mechanism{pkcs11.NewMechanism(pkcs11.CKM_AES_GCM, params)}, by); err != nil {
+	if err := t.module.EncryptInit(t.session, []*pkcs11.Mechanism{pkcs11.NewMechanism(pkcs11.CKM_AES_GCM, params)},
+		by); err != nil {
 		return nil, fmt.Errorf("C_EncryptInit: %w", err)
 	}
 	wrapped, err := t.module.Encrypt(t.session, key)
@@ -129,7 +131,8 @@ func (t *token) unwrap(label string, wrapped, context []byte) ([]byte, error) {
 	}
 	params := pkcs11.NewGCMParams(wrapped[:nonceLen], context, tagBits)
 	defer params.Free()
-	if err := t.module.DecryptInit(t.session, []*pkcs11.Mechanism{pkcs11.NewMechanism(pkcs11.CKM_AES_GCM, params)}, by); err != nil {
+	if err := t.module.DecryptInit(t.session, []*pkcs11.Mechanism{pkcs11.NewMechanism(pkcs11.CKM_AES_GCM, params)},
+		by); err != nil {
 		return nil, fmt.Errorf("C_DecryptInit: %w", err)
 	}
 	key, err := t.module.Decrypt(t.session, wrapped[nonceLen:])
@@ -199,9 +202,12 @@ type hashKind struct {
 }
 
 var hashes = map[crypto.Hash]hashKind{
-	crypto.SHA256: {pkcs11.CKM_SHA256, pkcs11.CKG_MGF1_SHA256, "\x30\x31\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x01\x05\x00\x04\x20"},
-	crypto.SHA384: {pkcs11.CKM_SHA384, pkcs11.CKG_MGF1_SHA384, "\x30\x41\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x02\x05\x00\x04\x30"},
-	crypto.SHA512: {pkcs11.CKM_SHA512, pkcs11.CKG_MGF1_SHA512, "\x30\x51\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x03\x05\x00\x04\x40"},
+	crypto.SHA256: {pkcs11.CKM_SHA256, pkcs11.CKG_MGF1_SHA256,
+		"\x30\x31\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x01\x05\x00\x04\x20"},
+	crypto.SHA384: {pkcs11.CKM_SHA384, pkcs11.CKG_MGF1_SHA384,
+		"\x30\x41\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x02\x05\x00\x04\x30"},
+	crypto.SHA512: {pkcs11.CKM_SHA512, pkcs11.CKG_MGF1_SHA512,
+		"\x30\x51\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x03\x05\x00\x04\x40"},
 }
 
 // sign signs a digest with a private key of the token.
@@ -216,7 +222,8 @@ func (t *token) sign(label, scheme string, hash crypto.Hash, digest []byte) ([]b
 	var mechanism *pkcs11.Mechanism
 	switch kind := hashes[hash]; scheme {
 	case "rsa-pss":
-		mechanism = pkcs11.NewMechanism(pkcs11.CKM_RSA_PKCS_PSS, pkcs11.NewPSSParams(kind.mechanism, kind.mgf, uint(hash.Size())))
+		mechanism = pkcs11.NewMechanism(pkcs11.CKM_RSA_PKCS_PSS,
+			pkcs11.NewPSSParams(kind.mechanism, kind.mgf, uint(hash.Size())))
 	case "rsa-pkcs1":
 		mechanism = pkcs11.NewMechanism(pkcs11.CKM_RSA_PKCS, nil)
 		digest = append([]byte(kind.prefix), digest...)
@@ -236,7 +243,9 @@ func (t *token) sign(label, scheme string, hash crypto.Hash, digest []byte) ([]b
 		return signature, nil
 	}
 	half := len(signature) / 2
-	return asn1.Marshal(struct{ R, S *big.Int }{new(big.Int).SetBytes(signature[:half]), new(big.Int).SetBytes(signature[half:])})
+	return asn1.Marshal(struct {
+		R, S *big.Int
+	}{new(big.Int).SetBytes(signature[:half]), new(big.Int).SetBytes(signature[half:])})
 }
 
 // A signer is a private key of the token.

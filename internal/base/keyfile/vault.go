@@ -14,15 +14,15 @@ import (
 // dataKeyLen is the length of the key that a file is sealed with, in bytes.
 const dataKeyLen = 32
 
-// A Wrapper encrypts keys of files under keys of its own, which it names by labels. What it has wrapped for a context it
-// unwraps for the same label and context alone.
+// A Wrapper encrypts keys of files under keys of its own, which it names by labels. What it has wrapped for a context
+// it unwraps for the same label and context alone.
 type Wrapper interface {
 	Wrap(label string, key []byte, context string) ([]byte, error)
 	Unwrap(label string, wrapped []byte, context string) ([]byte, error)
 }
 
-// A Vault seals what files of secrets hold. Each file has a key of its own, which the Wrapper wraps. The zero Vault leaves
-// files as they are.
+// A Vault seals what files of secrets hold. Each file has a key of its own, which the Wrapper wraps. The zero Vault
+// leaves files as they are.
 type Vault struct {
 	Wrapper Wrapper // nil: files that are sealed cannot be opened
 	Label   string  // of the key that wraps the keys of files; "" means that files are not sealed
@@ -44,8 +44,8 @@ func parseSealed(data []byte) *sealedFile {
 	return &f
 }
 
-// Seal returns what a file with data has to hold. The context says what the file is for; only [Vault.Open] with the same
-// context opens it. Seal needs the Wrapper to answer.
+// Seal returns what a file with data has to hold. The context says what the file is for; only [Vault.Open] with the
+// same context opens it. Seal needs the Wrapper to answer.
 func (v Vault) Seal(context string, data []byte) ([]byte, error) {
 	if v.Label == "" {
 		return data, nil
@@ -81,8 +81,8 @@ func (v Vault) Seal(context string, data []byte) ([]byte, error) {
 	return text, nil
 }
 
-// Open returns what Seal was given, for the content of a file. A file that is not sealed is an error where files have to
-// be. The error shows nothing of the content.
+// Open returns what Seal was given, for the content of a file. A file that is not sealed is an error where files have
+// to be. The error shows nothing of the content.
 func (v Vault) Open(context string, content []byte) ([]byte, error) {
 	f := parseSealed(content)
 	switch {
@@ -108,8 +108,8 @@ func (v Vault) Open(context string, content []byte) ([]byte, error) {
 	return content, nil
 }
 
-// Rewrap replaces a file by one that is sealed as v says: under the key with its Label, or not at all. It reports whether
-// that was not so before. A Wrapper has to be there for a file that is sealed.
+// Rewrap replaces a file by one that is sealed as v says: under the key with its Label, or not at all. It reports
+// whether that was not so before. A Wrapper has to be there for a file that is sealed.
 func (v Vault) Rewrap(path, context string) (isChanged bool, err error) {
 	content, err := Read(path)
 	if err != nil {

@@ -25,7 +25,8 @@ func newVault(t *testing.T) keyfile.Vault {
 
 const secret = `{"current": "a secret"}`
 
-// TestV1SealedFileOpensOnlyAsWhatItIs: what a vault seals shows nothing, and opens for the same context alone, unchanged.
+// TestV1SealedFileOpensOnlyAsWhatItIs: what a vault seals shows nothing, and opens for the same
+// context alone, unchanged.
 func TestV1SealedFileOpensOnlyAsWhatItIs(t *testing.T) {
 	v := newVault(t)
 	sealed, err := v.Seal("keys", []byte(secret))
@@ -51,7 +52,8 @@ func TestV1SealedFileOpensOnlyAsWhatItIs(t *testing.T) {
 		"in the clear":  {v, "keys", []byte(secret), `run "threeds key wrap"`},
 		"no helper":     {keyfile.Vault{}, "keys", sealed, "set key_helper"},
 	} {
-		if _, err := test.vault.Open(test.context, test.content); err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "a secret") {
+		if _, err := test.vault.Open(test.context, test.content); err == nil || !strings.Contains(err.Error(), test.want) ||
+			strings.Contains(err.Error(), "a secret") {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}
@@ -60,8 +62,8 @@ func TestV1SealedFileOpensOnlyAsWhatItIs(t *testing.T) {
 	}
 }
 
-// TestV2RewrapWritesAFileAsTheVaultSays: a file in the clear is sealed, then under another label, then in the clear again.
-// What was left next to it goes the same way. Nothing is done twice.
+// TestV2RewrapWritesAFileAsTheVaultSays: a file in the clear is sealed, then under another label, then in the clear
+// again. What was left next to it goes the same way. Nothing is done twice.
 func TestV2RewrapWritesAFileAsTheVaultSays(t *testing.T) {
 	v := newVault(t)
 	path := filepath.Join(t.TempDir(), "keys.json")
@@ -79,7 +81,8 @@ func TestV2RewrapWritesAFileAsTheVaultSays(t *testing.T) {
 		}
 		for _, file := range []string{path, path + ".new"} {
 			content, err := os.ReadFile(file)
-			if err != nil || strings.Contains(string(content), "a secret") != (label == "") || label != "" && !strings.Contains(string(content), `"wrapped_by": "`+label+`"`) {
+			if err != nil || strings.Contains(string(content), "a secret") != (label == "") ||
+				label != "" && !strings.Contains(string(content), `"wrapped_by": "`+label+`"`) {
 				t.Errorf("%q: %s has %s, %v", label, file, content, err)
 			}
 			if plain, err := v.Open("keys", content); err != nil || string(plain) != secret {
@@ -127,8 +130,8 @@ func (w wrapperWith) Unwrap(_ string, wrapped []byte, _ string) ([]byte, error) 
 	return wrapped, w.unwrap
 }
 
-// TestV3RewrapReplacesNothingThatHasComeMeanwhile: a rotation may replace the file while the helper is asked. Its secret
-// stays.
+// TestV3RewrapReplacesNothingThatHasComeMeanwhile: a rotation may replace the file while the helper is
+// asked. Its secret stays.
 func TestV3RewrapReplacesNothingThatHasComeMeanwhile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.json")
 	write := func(text string) {

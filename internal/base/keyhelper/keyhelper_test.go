@@ -50,8 +50,8 @@ func wantError(t *testing.T, err error, texts ...string) {
 	}
 }
 
-// TestK1WrappedKeyOpensOnlyInItsContext: what is wrapped is unwrapped for the same label and context, by another process
-// too, and for no others.
+// TestK1WrappedKeyOpensOnlyInItsContext: what is wrapped is unwrapped for the same label and context, by another
+// process too, and for no others.
 func TestK1WrappedKeyOpensOnlyInItsContext(t *testing.T) {
 	h, fake := newHelper(t, patience)
 	fake.AddWrappingKey("other")
@@ -149,8 +149,8 @@ func shakeHands(t *testing.T, cert tls.Certificate, version uint16) {
 	}
 }
 
-// TestK3HelperIsStartedAgainWhenItDies: a request during which the process ends is answered by the next one. Watch starts
-// a process that has ended again before anybody asks, and Problem says so as long as that fails.
+// TestK3HelperIsStartedAgainWhenItDies: a request during which the process ends is answered by the next one. Watch
+// starts a process that has ended again before anybody asks, and Problem says so as long as that fails.
 func TestK3HelperIsStartedAgainWhenItDies(t *testing.T) {
 	h, fake := newHelper(t, patience)
 	key := make([]byte, 32)

@@ -91,7 +91,8 @@ func (c *collector) UploadTraces(ctx context.Context, spans []*tracepb.ResourceS
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.stopped, cancel)()
-	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans}) // an ExportTraceServiceRequest has the same fields
+	// an ExportTraceServiceRequest has the same fields
+	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return err
 	}

@@ -39,15 +39,18 @@ func showConfiguration(h *Handler, r *request) (any, error) {
 	return h.ShowConfiguration(r.Context(), r.actor)
 }
 
+// HasConfiguration reports whether this node runs by a configuration file.
+func (h *Handler) HasConfiguration() bool {
+	return h.Node != nil && h.Node.Configuration != nil && (h.Node.HasFile == nil || h.Node.HasFile())
+}
+
 // ShowConfiguration returns the configuration of this node.
 func (h *Handler) ShowConfiguration(_ context.Context, by operator.Actor) (*Configuration, error) {
 	if err := ops.Find("config show").Check(&by); err != nil {
 		return nil, err
 	}
-	if h.Node != nil && h.Node.Configuration != nil {
-		if c := h.Node.Configuration(); c != nil {
-			return c, nil
-		}
+	if h.HasConfiguration() {
+		return h.Node.Configuration(), nil
 	}
 	return nil, refuse(http.StatusNotFound, "This server has no configuration file.")
 }

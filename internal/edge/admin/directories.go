@@ -32,8 +32,10 @@ type Node struct {
 	Members func(ctx context.Context) ([]cluster.Member, error)
 	// Generation returns the card ranges of a scheme that this node uses; nil if it has none.
 	Generation func(scheme string) *ranges.Generation
-	// Configuration returns what this node runs with, and what is in its file; nil means that it has no file.
+	// Configuration returns what this node runs with, and what is in its file. It is called if HasFile returns true, or
+	// is nil.
 	Configuration func() *Configuration
+	HasFile       func() bool
 }
 
 // A TroubledEndpoint is a webhook endpoint that gets no deliveries, or to which none succeeds.

@@ -36,4 +36,5 @@ func (s *Site) addChecker(folder fs.FS) error {
 }
 
 // checkerPolicy is what the page of the checker may load in addition: the checker, which is WebAssembly.
-var checkerPolicy = strings.Replace(policy, "script-src 'self'", "script-src 'self' 'wasm-unsafe-eval'", 1) + "; connect-src 'self'"
+var checkerPolicy = strings.Replace(policy, "script-src 'self'", "script-src 'self' 'wasm-unsafe-eval'", 1) +
+	"; connect-src 'self'"

@@ -16,8 +16,8 @@ const (
 		"form-action 'self'; base-uri 'none'; connect-src 'self'"
 )
 
-// TestPageOfTheCheckerSaysWhatThisBuildHas: with the checker the page has its form, and may load it, which no other page
-// may. Without it the page says so, and says how to build it.
+// TestPageOfTheCheckerSaysWhatThisBuildHas: with the checker the page has its form, and may load it, which no other
+// page may. Without it the page says so, and says how to build it.
 func TestPageOfTheCheckerSaysWhatThisBuildHas(t *testing.T) {
 	program := "\x1f\x8bprogram"
 	for _, has := range []bool{true, false} {

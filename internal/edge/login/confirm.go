@@ -14,8 +14,8 @@ import (
 	"github.com/openthreeds/threeds/internal/operate/operator"
 )
 
-// A person confirms a dangerous act with one of their passkeys, or with a fresh login at the issuer. The form of the act
-// waits meanwhile, sealed, so what is confirmed is what is done: the page that asks has nothing of it in clear.
+// A person confirms a dangerous act with one of their passkeys, or with a fresh login at the issuer. The form of the
+// act waits meanwhile, sealed, so what is confirmed is what is done: the page that asks has nothing of it in clear.
 
 // confirmTime is for how long a confirmation is good, from the moment at which the person is asked, or comes back from
 // the issuer.

@@ -192,8 +192,8 @@ func TestD141SessionIsNewAtLogin(t *testing.T) {
 	}
 }
 
-// TestIdleSessionEnds: a session that no request uses for console.idle has ended. Requests to any node keep it, until the
-// end of console.session, and few of them write.
+// TestIdleSessionEnds: a session that no request uses for console.idle has ended. Requests to any node keep it, until
+// the end of console.session, and few of them write.
 func TestIdleSessionEnds(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -174,8 +174,8 @@ func TestFourEyesEndWithWhoHasAllowed(t *testing.T) {
 	}
 }
 
-// TestCertificateForATimeIsConfirmedAtOnce: a certificate that comes into use by itself later is a dangerous act when it
-// is installed. One that waits for a person is none.
+// TestCertificateForATimeIsConfirmedAtOnce: a certificate that comes into use by itself later is a dangerous act when
+// it is installed. One that waits for a person is none.
 func TestCertificateForATimeIsConfirmedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

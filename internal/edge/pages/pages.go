@@ -378,7 +378,8 @@ type navLink struct {
 	Current          bool
 }
 
-// navigation returns the pages that the visitor may see. That of approvals is there if the configuration wants any.
+// navigation returns the pages that the visitor may see. That of approvals is there if the configuration wants any,
+// and that of the configuration if there is a file.
 func (h *Handler) navigation(v *visit) []navGroup {
 	all := []struct {
 		group, path, name, icon, act string
@@ -404,7 +405,8 @@ func (h *Handler) navigation(v *visit) []navGroup {
 	}
 	var groups []navGroup
 	for _, l := range all {
-		if !v.can(l.act) || l.path == "/approvals" && !slices.ContainsFunc(ops.Groups(), h.Acts.NeedsTwo) {
+		if !v.can(l.act) || l.path == "/approvals" && !slices.ContainsFunc(ops.Groups(), h.Acts.NeedsTwo) ||
+			l.path == "/configuration" && !h.Admin.HasConfiguration() {
 			continue
 		}
 		if n := len(groups); n == 0 || groups[n-1].Name != l.group {

@@ -63,8 +63,8 @@ func Groups() []string {
 	return all
 }
 
-// AskApproval keeps the form of an act until another person has allowed it. The actor has confirmed the act. card is the
-// card number that belongs into the form, sealed by the session; nil means that there is none.
+// AskApproval keeps the form of an act until another person has allowed it. The actor has confirmed the act. card is
+// the card number that belongs into the form, sealed by the session; nil means that there is none.
 func (a *Acts) AskApproval(ctx context.Context, by operator.Actor, what operator.Intent, path string, form url.Values,
 	card []byte) error {
 	if err := Find(what.Act).Check(&by); err != nil {
@@ -118,7 +118,8 @@ func (a *Acts) RefuseApproval(ctx context.Context, by operator.Actor, id string)
 	if err != nil {
 		return err
 	}
-	if err := a.Record(ctx, by, "approval refuse", objectOf(&w), nil, map[string]string{"askedBy": w.AskedBy}); err != nil {
+	if err := a.Record(ctx, by, "approval refuse", objectOf(&w), nil,
+		map[string]string{"askedBy": w.AskedBy}); err != nil {
 		return err
 	}
 	return approvalRefusal(a.Operators.DropApproval(ctx, id))

@@ -49,7 +49,8 @@ type Acts struct {
 	// Erase removes what belongs to the card or the merchant of a query, from the journal and from all other places
 	// that have the same data; nil means that there is no journal.
 	Erase func(ctx context.Context, q journal.Query) (Erased, error)
-	// FourEyes returns the groups of dangerous acts that a second person has to allow; nil means none, see Danger of [Act].
+	// FourEyes returns the groups of dangerous acts that a second person has to allow; nil means none, see Danger of
+	// [Act].
 	FourEyes func() []string
 	// IsCommandLine allows keys and endpoints for merchants without settings, and allows the removal of the last admin:
 	// commands are used when nothing is set up yet, and can always invite an admin.

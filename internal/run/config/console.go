@@ -105,7 +105,8 @@ func (l *loader) checkConsole() {
 		l.fault("console.four_eyes", "needs console.url, for people allow acts in the console")
 	}
 	if len(c.FourEyes) > 0 && !(slices.Contains(c.FourEyes, "operators") && slices.Contains(c.FourEyes, "tokens")) {
-		l.warn("console.four_eyes", "without operators and tokens one admin can make a second name, and allow what the first asks for")
+		l.warn("console.four_eyes",
+			"without operators and tokens one admin can make a second name, and allow what the first asks for")
 	}
 	l.checkOIDC()
 }

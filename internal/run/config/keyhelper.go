@@ -66,7 +66,8 @@ func (l *loader) useHeldKey(k *KeyPair, label, path string, chain []*x509.Certif
 		l.fault(path, "%v", err)
 		return
 	}
-	if public, ok := chain[0].PublicKey.(interface{ Equal(crypto.PublicKey) bool }); !ok || !public.Equal(signer.Public()) {
+	if public, ok := chain[0].PublicKey.(interface{ Equal(crypto.PublicKey) bool }); !ok ||
+		!public.Equal(signer.Public()) {
 		l.fault(path, "the key of the helper does not belong to the certificate")
 		return
 	}

@@ -77,8 +77,8 @@ func TestClientKeyIsHeldByTheHelper(t *testing.T) {
 	}
 }
 
-// TestReloadWithoutHelperKeepsKeys: while the helper does not answer, a reload keeps what is in use, and says which parts
-// are degraded. The process stays the same, and another helper needs a restart.
+// TestReloadWithoutHelperKeepsKeys: while the helper does not answer, a reload keeps what is in use, and says which
+// parts are degraded. The process stays the same, and another helper needs a restart.
 func TestReloadWithoutHelperKeepsKeys(t *testing.T) {
 	file, fake := helperConfig(t)
 	c, _, err := Load(file, noon)

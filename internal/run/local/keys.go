@@ -72,8 +72,8 @@ func RotateKeys(ctx context.Context, file, write string, say func(format string,
 	})
 }
 
-// WrapKeyFiles writes the files of keys that a configuration names as its key helper says: wrapped, or in the clear. say
-// reports what happens, a line a call. Nodes that serve have the keys in memory.
+// WrapKeyFiles writes the files of keys that a configuration names as its key helper says: wrapped, or in the clear.
+// say reports what happens, a line a call. Nodes that serve have the keys in memory.
 func WrapKeyFiles(ctx context.Context, file string, say func(format string, args ...any)) error {
 	c, err := config.Read(file)
 	if err != nil {

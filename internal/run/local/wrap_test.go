@@ -15,8 +15,8 @@ import (
 )
 
 // TestKeyWrapWritesBothFilesAsConfigured: files in the clear are wrapped, and written in the clear again without
-// wrapping_key. The secrets stay the same, and what has nothing to do says so. Until it is wrapped, a file in the clear is
-// refused. Without a helper the command changes nothing.
+// wrapping_key. The secrets stay the same, and what has nothing to do says so. Until it is wrapped, a file in the clear
+// is refused. Without a helper the command changes nothing.
 func TestKeyWrapWritesBothFilesAsConfigured(t *testing.T) {
 	fake := keyhelpertest.New(t)
 	fake.AddWrappingKey("threeds")

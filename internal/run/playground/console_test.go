@@ -207,8 +207,8 @@ func TestK13LinksStayInTheConsole(t *testing.T) {
 		if res.StatusCode != 200 {
 			t.Errorf("%s: %d", at, res.StatusCode)
 		}
-		if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
-			continue
+		if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") || strings.HasPrefix(at, "/console/docs/") {
+			continue // the documentation has a test of its links
 		}
 		for _, m := range aLink.FindAllStringSubmatch(page, -1) {
 			to := strings.ReplaceAll(m[1], "&amp;", "&")

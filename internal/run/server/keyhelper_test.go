@@ -18,9 +18,9 @@ import (
 	"github.com/openthreeds/threeds/internal/state/keyring"
 )
 
-// TestKeyHelperKeepsSecretsOutOfFiles: with key_helper.wrapping_key the first start makes key files that have no secret in
-// the clear, and the next start reads them. While the helper is gone, /readyz is degraded and the metric is 0, and both
-// are well when it is back. Without the helper, a start fails and says what to set.
+// TestKeyHelperKeepsSecretsOutOfFiles: with key_helper.wrapping_key the first start makes key files that have no secret
+// in the clear, and the next start reads them. While the helper is gone, /readyz is degraded and the metric is 0, and
+// both are well when it is back. Without the helper, a start fails and says what to set.
 func TestKeyHelperKeepsSecretsOutOfFiles(t *testing.T) {
 	t.Parallel()
 	file, text := writeConfig(t)
@@ -69,7 +69,8 @@ func TestKeyHelperKeepsSecretsOutOfFiles(t *testing.T) {
 		return err
 	}))
 	write(t, file, []byte(text))
-	if err := Serve(t.Context(), Options{File: file, Log: io.Discard}); err == nil || !strings.Contains(err.Error(), `it is wrapped by the key "threeds" of a key helper: set key_helper`) {
+	if err := Serve(t.Context(), Options{File: file, Log: io.Discard}); err == nil ||
+		!strings.Contains(err.Error(), `it is wrapped by the key "threeds" of a key helper: set key_helper`) {
 		t.Errorf("without the helper: %v", err)
 	}
 }

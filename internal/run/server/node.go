@@ -24,17 +24,13 @@ type DirectoryCAs struct {
 // newNode returns the server as the admin API sees it.
 func (s *Server) newNode() *admin.Node {
 	return &admin.Node{
-		Directories: s.describeDirectories,
-		Problems:    s.console.Problems,
-		Endings:     func() map[string]time.Time { return s.activeRuntime().cfg.CertificateEnds },
-		Members:     s.members,
-		Generation:  func(scheme string) *ranges.Generation { return s.activeRuntime().cards.Generation(scheme) },
-		Configuration: func() *admin.Configuration {
-			if s.describeConfig == nil {
-				return nil
-			}
-			return s.describeConfig()
-		},
+		Directories:   s.describeDirectories,
+		Problems:      s.console.Problems,
+		Endings:       func() map[string]time.Time { return s.activeRuntime().cfg.CertificateEnds },
+		Members:       s.members,
+		Generation:    func(scheme string) *ranges.Generation { return s.activeRuntime().cards.Generation(scheme) },
+		HasFile:       func() bool { return s.describeConfig != nil },
+		Configuration: func() *admin.Configuration { return s.describeConfig() },
 		TroubledEndpoints: func(ctx context.Context) ([]admin.TroubledEndpoint, error) {
 			endpoints, err := s.hooks.TroubledEndpoints(ctx)
 			var all []admin.TroubledEndpoint

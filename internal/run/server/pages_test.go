@@ -366,8 +366,9 @@ func TestK4ExplainIsWhatAuthWouldSay(t *testing.T) {
 	}
 }
 
-// TestJ6ErasureReachesAll: of a card that was sent to the server, the page of a server that serves erases nothing without
-// a passkey. The admin API erases the records. The card number is in no entry of the audit trail and on no page.
+// TestJ6ErasureReachesAll: of a card that was sent to the server, the page of a server that serves erases
+// nothing without a passkey. The admin API erases the records. The card number is in no entry of the
+// audit trail and on no page.
 func TestJ6ErasureReachesAll(t *testing.T) {
 	t.Parallel()
 	s := startConsoleSite(t)

@@ -190,7 +190,8 @@ func TestConsoleShowsTheConfigurationAsTheCommandsDo(t *testing.T) {
 		t.Errorf("in use: %d settings of %s, %v, %v", len(shown.Settings), shown.File, shown.Changes, shown.Faults)
 	}
 	at := slices.IndexFunc(shown.Settings, func(s admin.Setting) bool { return s.Key == "log.level" })
-	if at < 0 || shown.Settings[at] != (admin.Setting{Key: "log.level", Value: "debug", Source: "file", Line: shown.Settings[at].Line}) || shown.Settings[at].Line == 0 {
+	if at < 0 ||
+		shown.Settings[at] != (admin.Setting{Key: "log.level", Value: "debug", Source: "file", Line: shown.Settings[at].Line}) || shown.Settings[at].Line == 0 {
 		t.Errorf("log.level is not shown as the file has it: %+v", shown.Settings)
 	}
 	write(t, file, []byte(strings.Replace(text, "level: debug", "level: error", 1)))

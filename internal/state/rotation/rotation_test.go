@@ -511,8 +511,8 @@ func (w wrapper) Unwrap(label string, wrapped []byte, context string) ([]byte, e
 	return w.Wrap(label, wrapped, context)
 }
 
-// TestO1RotationLeavesSecretsWrapped: where key files are wrapped, the command and the nodes write none in the clear: not
-// the key file, what waits to replace it, nor that of --write.
+// TestO1RotationLeavesSecretsWrapped: where key files are wrapped, the command and the nodes write none in the clear:
+// not the key file, what waits to replace it, nor that of --write.
 func TestO1RotationLeavesSecretsWrapped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

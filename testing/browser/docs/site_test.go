@@ -177,8 +177,8 @@ func TestPagesFitEveryScreen(t *testing.T) {
 	}
 }
 
-// TestTablesOfMessagesShowWhatIsChosen: a reader chooses version, channel and category. The choice is in the address, and
-// the other pages have it, too. A link to a row of another version shows that row.
+// TestTablesOfMessagesShowWhatIsChosen: a reader chooses version, channel and category. The choice is in the address,
+// and the other pages have it, too. A link to a row of another version shows that row.
 func TestTablesOfMessagesShowWhatIsChosen(t *testing.T) {
 	base, _ := startSite(t)
 	tab := browsertest.NewBrowser(t)

@@ -140,6 +140,8 @@ func TestD109BackupHasAllBefore(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "backup")
 		v.Command("", "backup", file)
 		rig.Must(t, beside.Wait())
+		keys := func(v *rig.Victim) string { return filepath.Join(filepath.Dir(v.ConfigFile), "data", "keys.json") }
+		rig.WriteFile(t, keys(other), rig.ReadFile(t, keys(v))) // a backup has no key file
 		other.Command("", "restore", "--replace", file)
 		live, gone := other.Command("", "key", "list"), other.Command("", "key", "list", "--revoked")
 		for j := range i + 1 {

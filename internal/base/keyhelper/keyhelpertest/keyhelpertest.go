@@ -1,5 +1,5 @@
-// Package keyhelpertest has a helper of keys for tests, whose keys are files. Use [New]: a test that imports this package
-// is the program of the helper, too.
+// Package keyhelpertest has a helper of keys for tests, whose keys are files. Use [New]: a test that imports this
+// package is the program of the helper, too.
 package keyhelpertest
 
 import (

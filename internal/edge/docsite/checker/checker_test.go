@@ -26,8 +26,8 @@ import (
 const root = "../../../.."
 
 // FuzzTheBrowserSaysWhatTheCommandSays: the checker as it is built for browsers, run by Node, gives the verdict of the
-// native code on each text, byte for byte. The seeds are all messages of the tests of this module. It needs the compiler
-// for another platform, so it runs if CHECKER is set or while it is fuzzed.
+// native code on each text, byte for byte. The seeds are all messages of the tests of this module. It needs the
+// compiler for another platform, so it runs if CHECKER is set or while it is fuzzed.
 func FuzzTheBrowserSaysWhatTheCommandSays(f *testing.F) {
 	if os.Getenv("CHECKER") == "" && flag.Lookup("test.fuzz").Value.String() == "" {
 		f.Skip("NOT TESTED: the checker for browsers: go -C testing run ./long checker")

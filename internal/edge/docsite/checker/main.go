@@ -2,9 +2,9 @@
 
 // Checker is `threeds check` and `threeds explain` for a browser, and for Node. Tools/checker builds it.
 //
-// It sets threedsChecker to a function with four arguments: "check" or "explain", the text, a card scheme or "", and the
-// time in milliseconds since 1970. The function returns an object: status is the exit status of the command, stdout and
-// stderr are what it writes. It calls the text "text". No text leaves the program.
+// It sets threedsChecker to a function with four arguments: "check" or "explain", the text, a card scheme or "", and
+// the time in milliseconds since 1970. The function returns an object: status is the exit status of the command, stdout
+// and stderr are what it writes. It calls the text "text". No text leaves the program.
 package main
 
 import (

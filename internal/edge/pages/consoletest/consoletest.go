@@ -541,8 +541,9 @@ var Faces = map[string]string{
 	"webhook": "/webhooks/" + HookID, "operators": "/operators", "explain": "/explain", "overview": "/", "erase": "/erase",
 	"findings":  "/authentications/40000000-0000-4000-8000-000000000001",
 	"personal":  "/authentications/" + PersonalID + "?step=areq",
-	"approvals": "/approvals", "configuration": "/configuration", "nodes": "/nodes", "directories": "/directories", "ranges": "/ranges?prefix=4000", "rangediff": "/ranges/visa/diff",
-	"certificates": "/certificates", "certificate": "/certificates/visa?done=request", "nocertificate": "/certificates/mastercard",
+	"approvals": "/approvals", "configuration": "/configuration", "nodes": "/nodes", "directories": "/directories",
+	"ranges": "/ranges?prefix=4000", "rangediff": "/ranges/visa/diff", "certificates": "/certificates",
+	"certificate": "/certificates/visa?done=request", "nocertificate": "/certificates/mastercard",
 }
 
 // Fill gives a console a key, directories and card ranges, with something that needs attention.
@@ -573,7 +574,8 @@ func (s *Site) Fill() {
 	n.Members = append(n.Members, other)
 	n.Configuration.Changes = []admin.SettingChange{
 		{Key: "directories[visa].timeout", Before: "10s", After: "8s", Line: 14},
-		{Key: "store.url", Before: "postgres://threeds@db-1.department.example/threeds", After: "postgres://threeds@db-2.department.example/threeds", NeedsRestart: true, Line: 3},
+		{Key: "store.url", Before: "postgres://threeds@db-1.department.example/threeds",
+			After: "postgres://threeds@db-2.department.example/threeds", NeedsRestart: true, Line: 3},
 	}
 	ca := NewCA(s)
 	s.InstallCertificate(ca, "first.example", "")

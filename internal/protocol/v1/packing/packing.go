@@ -1,5 +1,5 @@
-// Package packing packs messages of 3-D Secure 1.0.2 for the form fields of a browser, and unpacks what came through one.
-// Use [Deflate] and [Inflate].
+// Package packing packs messages of 3-D Secure 1.0.2 for the form fields of a browser, and unpacks what came through
+// one. Use [Deflate] and [Inflate].
 package packing
 
 import (
