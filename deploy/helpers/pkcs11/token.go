@@ -106,7 +106,7 @@ func (t *token) wrap(label string, key, context []byte) ([]byte, error) {
 		return nil, err
 	}
 	nonce := make([]byte, nonceLen)
-	rand.Read(nonce) // it never fails, it ends the process
+	rand.Read(nonce) // Read returns no error: without random bytes the process ends
 	params := pkcs11.NewGCMParams(nonce, context, tagBits)
 	defer params.Free()
 	if err := t.module.EncryptInit(t.session, []*pkcs11.Mechanism{pkcs11.NewMechanism(pkcs11.CKM_AES_GCM, params)},
@@ -198,7 +198,7 @@ func (t *token) publicKey(label string) (crypto.PublicKey, error) {
 // A hashKind is how PKCS #11 and PKCS #1 call a hash.
 type hashKind struct {
 	mechanism, mgf uint
-	prefix         string // of a DigestInfo
+	prefix         string // the bytes of a DigestInfo that come before the digest
 }
 
 var hashes = map[crypto.Hash]hashKind{

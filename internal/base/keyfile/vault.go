@@ -24,8 +24,10 @@ type Wrapper interface {
 // A Vault seals what files of secrets hold. Each file has a key of its own, which the Wrapper wraps. The zero Vault
 // leaves files as they are.
 type Vault struct {
-	Wrapper Wrapper // nil: files that are sealed cannot be opened
-	Label   string  // of the key that wraps the keys of files; "" means that files are not sealed
+	// Wrapper wraps and unwraps the keys of files. Nil means that sealed files cannot be opened.
+	Wrapper Wrapper
+	// Label names the key that wraps. "" means that files are not sealed.
+	Label string
 }
 
 // sealedFile is the content of a file that is sealed.
@@ -52,7 +54,7 @@ func (v Vault) Seal(context string, data []byte) ([]byte, error) {
 	}
 	key := make([]byte, dataKeyLen)
 	defer clear(key)
-	rand.Read(key) // it never fails, it ends the process
+	rand.Read(key) // Read returns no error: without random bytes the process ends
 	f := sealedFile{WrappedBy: v.Label}
 	var err error
 	if f.DataKey, err = v.Wrapper.Wrap(v.Label, key, context); err != nil {

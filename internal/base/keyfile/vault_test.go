@@ -105,7 +105,9 @@ func FuzzOpen(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, seed := range []string{string(sealed), secret, "", "{}", `{"wrapped_by": "wrapping"}`, `{"wrapped_by": "a", "data_key": "AAAA", "sealed": ""}`} {
+	for _, seed := range []string{
+		string(sealed), secret, "", "{}", `{"wrapped_by": "wrapping"}`, `{"wrapped_by": "a", "data_key": "AAAA", "sealed": ""}`,
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {

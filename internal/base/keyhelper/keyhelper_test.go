@@ -90,7 +90,9 @@ func TestK2HandshakesAreSignedByTheHelper(t *testing.T) {
 	var all sync.WaitGroup
 	for label, key := range map[string]crypto.Signer{"rsa": rsaKey, "ec": ecKey, "p256": fake.AddKey("p256")} {
 		fake.AddPrivateKey(label, key)
-		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: label}, NotAfter: time.Now().Add(time.Hour)}
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: label}, NotAfter: time.Now().Add(time.Hour),
+		}
 		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 		if err != nil {
 			t.Fatal(err)
@@ -120,7 +122,9 @@ func shakeHands(t *testing.T, cert tls.Certificate, version uint16) {
 		InsecureSkipVerify: true,
 	}
 	if version == tls.VersionTLS12 { // PKCS #1 as well, on the side of the client
-		c.Certificates[0].SupportedSignatureAlgorithms = []tls.SignatureScheme{tls.PKCS1WithSHA256, tls.ECDSAWithP256AndSHA256, tls.ECDSAWithP384AndSHA384}
+		c.Certificates[0].SupportedSignatureAlgorithms = []tls.SignatureScheme{
+			tls.PKCS1WithSHA256, tls.ECDSAWithP256AndSHA256, tls.ECDSAWithP384AndSHA384,
+		}
 	}
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -220,19 +224,30 @@ func TestK4BadHelperIsSaid(t *testing.T) {
 	}
 }
 
+// needProgram skips a test whose program is missing. In CI that is a failure.
+func needProgram(t *testing.T, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err == nil {
+		return
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("there is no program %s", name)
+	}
+	t.Skipf("NOT TESTED: there is no program %s", name)
+}
+
 // TestK7ChildThatKeepsTheOutputHoldsNothingUp: a helper may have started what does not end with it, and has the same
 // output. Requests and the end of the server do not wait for that.
 func TestK7ChildThatKeepsTheOutputHoldsNothingUp(t *testing.T) {
-	if _, err := exec.LookPath("setsid"); err != nil {
-		t.Skip("it needs setsid, of util-linux")
-	}
+	needProgram(t, "setsid")
 	alive := filepath.Join(t.TempDir(), "alive")
 	if err := os.WriteFile(alive, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Remove(alive) })
-	h := keyhelper.New([]string{"/bin/sh", "-c",
-		`setsid sh -c 'while [ -e "$0" ]; do sleep 0.1; done' "$0" </dev/null 2>/dev/null & exec cat >/dev/null`, alive}, 50*time.Millisecond)
+	const child = `while [ -e "$0" ]; do sleep 0.1; done`
+	const helper = `setsid sh -c '` + child + `' "$0" </dev/null 2>/dev/null & exec cat >/dev/null`
+	h := keyhelper.New([]string{"/bin/sh", "-c", helper, alive}, 50*time.Millisecond)
 	_, err := h.Wrap("wrapping", make([]byte, 32), "x")
 	wantError(t, err, "no answer within")
 	h.Close()

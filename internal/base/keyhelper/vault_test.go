@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,7 +52,8 @@ func (v *fakeVault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			v.t.Error(err)
 		}
-		data["keys"] = map[string]any{"2": map[string]string{"public_key": string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))}}
+		public := string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+		data["keys"] = map[string]any{"2": map[string]string{"public_key": public}}
 	case path == "/v1/transit/sign/visa/sha2-256":
 		digest, err := base64.StdEncoding.DecodeString(body.Input)
 		if err != nil {
@@ -76,9 +76,7 @@ func (v *fakeVault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestK6ExampleForVaultSpeaksTheProtocol: the program deploy/helpers/vault wraps, unwraps and signs with what a transit
 // engine answers, and says what the engine refuses.
 func TestK6ExampleForVaultSpeaksTheProtocol(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("NOT TESTED: the key helper for Vault: no python3")
-	}
+	needProgram(t, "python3")
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)

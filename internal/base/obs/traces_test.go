@@ -442,14 +442,17 @@ func TestVariablesOfTheCollector(t *testing.T) {
 		path        string // that the collector sees
 		fault       string // the variable that the error names
 	}{
-		"a base":                 {map[string]string{all + "ENDPOINT": c.URL + "/otel/"}, "/otel/v1/traces", ""},
-		"a URL of traces":        {map[string]string{all + "ENDPOINT": "http://not.example", traces + "ENDPOINT": c.URL + "/x"}, "/x", ""},
-		"gzip":                   {map[string]string{all + "ENDPOINT": c.URL, all + "COMPRESSION": "gzip"}, "/v1/traces", ""},
-		"no gzip of traces":      {map[string]string{all + "ENDPOINT": c.URL, all + "COMPRESSION": "gzip", traces + "COMPRESSION": "none"}, "/v1/traces", ""},
-		"a host without scheme":  {map[string]string{all + "ENDPOINT": "collector:4318"}, "", all + "ENDPOINT"},
-		"seconds for a timeout":  {map[string]string{all + "ENDPOINT": c.URL, traces + "TIMEOUT": "10s"}, "", traces + "TIMEOUT"},
-		"no file of authorities": {map[string]string{all + "ENDPOINT": c.URL, all + "CERTIFICATE": empty + ".not"}, "", all + "CERTIFICATE"},
-		"no authority":           {map[string]string{all + "ENDPOINT": c.URL, all + "CERTIFICATE": empty}, "", all + "CERTIFICATE"},
+		"a base": {map[string]string{all + "ENDPOINT": c.URL + "/otel/"}, "/otel/v1/traces", ""},
+		"a URL of traces": {map[string]string{all + "ENDPOINT": "http://not.example", traces + "ENDPOINT": c.URL + "/x"},
+			"/x", ""},
+		"gzip": {map[string]string{all + "ENDPOINT": c.URL, all + "COMPRESSION": "gzip"}, "/v1/traces", ""},
+		"no gzip of traces": {map[string]string{all + "ENDPOINT": c.URL, all + "COMPRESSION": "gzip", traces + "COMPRESSION": "none"},
+			"/v1/traces", ""},
+		"a host without scheme": {map[string]string{all + "ENDPOINT": "collector:4318"}, "", all + "ENDPOINT"},
+		"seconds for a timeout": {map[string]string{all + "ENDPOINT": c.URL, traces + "TIMEOUT": "10s"}, "", traces + "TIMEOUT"},
+		"no file of authorities": {map[string]string{all + "ENDPOINT": c.URL, all + "CERTIFICATE": empty + ".not"},
+			"", all + "CERTIFICATE"},
+		"no authority": {map[string]string{all + "ENDPOINT": c.URL, all + "CERTIFICATE": empty}, "", all + "CERTIFICATE"},
 		"no certificate": {map[string]string{all + "ENDPOINT": c.URL, all + "CLIENT_CERTIFICATE": empty, all + "CLIENT_KEY": empty}, "",
 			all + "CLIENT_CERTIFICATE"},
 	} {

@@ -41,7 +41,7 @@ func showConfiguration(h *Handler, r *request) (any, error) {
 
 // HasConfiguration reports whether this node runs by a configuration file.
 func (h *Handler) HasConfiguration() bool {
-	return h.Node != nil && h.Node.Configuration != nil && (h.Node.HasFile == nil || h.Node.HasFile())
+	return h.Node != nil && h.Node.HasFile != nil && h.Node.HasFile()
 }
 
 // ShowConfiguration returns the configuration of this node.

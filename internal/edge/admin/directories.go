@@ -32,10 +32,10 @@ type Node struct {
 	Members func(ctx context.Context) ([]cluster.Member, error)
 	// Generation returns the card ranges of a scheme that this node uses; nil if it has none.
 	Generation func(scheme string) *ranges.Generation
-	// Configuration returns what this node runs with, and what is in its file. It is called if HasFile returns true, or
-	// is nil.
+	// HasFile reports whether this node runs by a configuration file. Nil means that it does not.
+	HasFile func() bool
+	// Configuration returns what this node runs with, and what is in its file. It is called if HasFile returns true.
 	Configuration func() *Configuration
-	HasFile       func() bool
 }
 
 // A TroubledEndpoint is a webhook endpoint that gets no deliveries, or to which none succeeds.

@@ -33,6 +33,7 @@ func (s *site) addNode() *admin.Node {
 		TroubledEndpoints: func(context.Context) ([]admin.TroubledEndpoint, error) { return nil, nil },
 		Members:           func(context.Context) ([]cluster.Member, error) { return []cluster.Member{}, nil },
 		Generation:        func(string) *ranges.Generation { return nil },
+		HasFile:           func() bool { return true },
 		Configuration:     func() *admin.Configuration { return &admin.Configuration{} },
 	}
 	s.handler.Node = n

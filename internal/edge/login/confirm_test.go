@@ -11,7 +11,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// askToErase has a visitor send the form of a dangerous act, with a card number.
+// askToErase sends the form of a dangerous act, with a card number, for a visitor.
 func (v *visitor) askToErase() answer {
 	v.Helper()
 	asked := v.post("/erase/card", url.Values{"csrf": {v.csrf()}, "number": {"4000000000000103"}})

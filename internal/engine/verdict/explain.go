@@ -48,7 +48,7 @@ func ExplainText(text []byte, o check.ExplainOptions, now time.Time) (*check.Exp
 }
 
 // explainWithoutServer explains a request by a checker that knows all schemes and no cards. Values that only a server
-// has are placeholders.
+// has are made up.
 func explainWithoutServer(req *check.Request, body []byte, o check.ExplainOptions) *check.Explanation {
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {

@@ -28,7 +28,8 @@ func TestKeyHelperKeepsSecretsOutOfFiles(t *testing.T) {
 	fake.AddWrappingKey("threeds")
 	text = strings.Replace(text, `{url: "https://results`, `{listen: "127.0.0.1:0", url: "https://results`, 1) +
 		"api: {listen: \"127.0.0.1:0\"}\nconsole: {listen: \"127.0.0.1:0\"}\n"
-	helper := fmt.Sprintf("key_helper: {command: [%q, %q, %q], wrapping_key: threeds, timeout: 1m}\n", fake.Command()[0], fake.Command()[1], fake.Command()[2])
+	command := fake.Command()
+	helper := fmt.Sprintf("key_helper: {command: [%q, %q, %q], wrapping_key: threeds, timeout: 1m}\n", command[0], command[1], command[2])
 	write(t, file, []byte(text+helper))
 	var first string
 	for range 2 {

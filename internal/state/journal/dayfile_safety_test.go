@@ -79,7 +79,7 @@ func TestJ6WhatIsErasedWhileItsFileIsWrittenIsNotInTheFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if first := (*reports)[0]; !strings.Contains(first.Why, "erased while its file was written") || first.IsFault {
-			t.Errorf("%+v, want that the day stays for now", first)
+			t.Errorf("%+v, want that the day stays until the next run", first)
 		}
 		if n := len(archive(t, st, keys, dir)); n != 1 {
 			t.Errorf("%d days were archived by the second run, want 1", n)

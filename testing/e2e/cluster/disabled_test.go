@@ -150,7 +150,7 @@ func TestG14DisabledMerchantIsRefusedOnAllNodes(t *testing.T) {
 		return n
 	}
 	refusedBy := counted(one) + counted(two)
-	// What a node has not written down yet of a request that it refused ends with it, too.
+	// A node writes refused requests to the journal a moment later. One that is killed loses those that wait.
 	l.wantJournaled(one)
 	two.Kill()
 	two.Start()

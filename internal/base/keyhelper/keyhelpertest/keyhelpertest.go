@@ -34,12 +34,12 @@ func init() {
 
 // What a helper does instead of answering.
 const (
-	Hang    = "hang"    // it answers nothing
-	Die     = "die"     // it ends at the next request; the one that is started after it works
-	Dead    = "dead"    // each ends at its first request
-	Garbage = "garbage" // it writes what is no answer
-	Refuse  = "refuse"  // it answers with an error
-	Forge   = "forge"   // its signatures are not valid
+	Hang    = "hang"    // the helper answers nothing
+	Die     = "die"     // the helper ends at the next request, and the next one works
+	Dead    = "dead"    // each helper ends at its first request
+	Garbage = "garbage" // the helper writes a line that is no answer
+	Refuse  = "refuse"  // the helper answers with an error
+	Forge   = "forge"   // the signatures of the helper are not valid
 )
 
 // A Fake is a helper with its keys. All processes of it have the same.

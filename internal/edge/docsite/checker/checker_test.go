@@ -36,7 +36,7 @@ func FuzzTheBrowserSaysWhatTheCommandSays(f *testing.F) {
 	if err != nil {
 		f.Skip("NOT TESTED: the checker for browsers: there is no program node")
 	}
-	judge := start(f, node)
+	ask := start(f, node)
 	seeds := 0
 	for _, text := range messages(f) {
 		for command := range commands {
@@ -51,7 +51,7 @@ func FuzzTheBrowserSaysWhatTheCommandSays(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, command, of int) {
 		if !utf8.ValidString(text) {
-			t.Skip("a page has no such text")
+			t.Skip("a page hands over valid UTF-8 alone")
 		}
 		name := commands[uint(command)%uint(len(commands))]
 		word := append([]string{""}, scheme.Names()...)[uint(of)%uint(len(scheme.Names())+1)]
@@ -67,7 +67,7 @@ func FuzzTheBrowserSaysWhatTheCommandSays(f *testing.F) {
 			fmt.Fprintln(&stderr, native)
 		}
 		want := answer{verdict.Status(native), strings.ToValidUTF8(stdout.String(), "\uFFFD"), strings.ToValidUTF8(stderr.String(), "\uFFFD")}
-		if got := judge(t, name, text, word, now.UnixMilli()); got != want {
+		if got := ask(t, name, text, word, now.UnixMilli()); got != want {
 			t.Errorf("%s, scheme %q: the browser says %+v, the command %+v: %q", name, word, got, want, text)
 		}
 	})

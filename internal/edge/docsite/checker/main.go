@@ -17,11 +17,12 @@ import (
 )
 
 func main() {
-	js.Global().Set("threedsChecker", js.FuncOf(judge))
+	js.Global().Set("threedsChecker", js.FuncOf(answer))
 	select {} // the function is called from now on
 }
 
-func judge(_ js.Value, args []js.Value) any {
+// answer is what a page calls.
+func answer(_ js.Value, args []js.Value) any {
 	command, text := args[0].String(), args[1].String()
 	o := verdict.Options{Name: "text", Scheme: args[2].String(), Now: time.UnixMilli(int64(args[3].Float())).UTC()}
 	var stdout, stderr bytes.Buffer

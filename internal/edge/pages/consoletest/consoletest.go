@@ -366,6 +366,7 @@ func (s *Site) AddNode() *Node {
 		TroubledEndpoints: func(context.Context) ([]admin.TroubledEndpoint, error) { return n.Troubled, nil },
 		Members:           func(context.Context) ([]cluster.Member, error) { return n.Members, nil },
 		Generation:        func(string) *ranges.Generation { return nil },
+		HasFile:           func() bool { return true },
 		Configuration:     func() *admin.Configuration { return &n.Configuration },
 	}
 	return n
