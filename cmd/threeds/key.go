@@ -9,11 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/openthreeds/threeds/api"
@@ -111,7 +108,7 @@ func keyCreate(ctx context.Context, cmd *cmdline.Invocation) error {
 				"(without that file there is no journal: make it where its folder can be written, and put the same one on all nodes)\n",
 				err)
 		}
-		defer catchBrokenPipe()()
+		defer catchBrokenPipe()() // otherwise a key that cannot be printed is not revoked
 		acts, by := local.NewActs(c, st, ring), local.Actor()
 		made, err := acts.CreateKey(ctx, by, key)
 		if err != nil {
@@ -123,14 +120,6 @@ func keyCreate(ctx context.Context, cmd *cmdline.Invocation) error {
 		}
 		return nil
 	})
-}
-
-// catchBrokenPipe turns output into a closed pipe into an error, until the function that it returns is called.
-// Otherwise the system would end the process before a secret that cannot be printed is revoked.
-func catchBrokenPipe() (stop func()) {
-	broken := make(chan os.Signal, 1)
-	signal.Notify(broken, syscall.SIGPIPE)
-	return func() { signal.Stop(broken) }
 }
 
 // parseLabel returns a label for a key.

@@ -40,6 +40,14 @@ func main() {
 	os.Exit(code)
 }
 
+// catchBrokenPipe turns output into a closed pipe into an error, until the function that it returns is called. Otherwise
+// the system ends the process when the reader of its output or log has ended.
+func catchBrokenPipe() (stop func()) {
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	return func() { signal.Stop(broken) }
+}
+
 // protectProcess keeps what this process has in memory out of core dumps, and variables of libpq from changing where
 // the store is. What fails, or has no effect, is logged.
 func protectProcess(log *slog.Logger) {

@@ -55,6 +55,7 @@ func runSandbox(ctx context.Context, cmd *cmdline.Invocation) error {
 	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
 	}
+	defer catchBrokenPipe()() // whoever started the sandbox may be gone before it has removed its files
 	if *rehearsal != "" || *resultsCA != "" {
 		return runRehearsal(ctx, cmd)
 	}

@@ -29,9 +29,7 @@ func serve(ctx context.Context, file string, stderr io.Writer, change func(*serv
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
-	ignored := make(chan os.Signal, 1)
-	signal.Notify(ignored, syscall.SIGPIPE) // otherwise the server would end when the reader of its log ends
-	defer signal.Stop(ignored)
+	defer catchBrokenPipe()()
 	return server.Serve(ctx, server.Options{
 		File: file, Log: stderr, Build: build.Describe(version), Release: build.Release(version), Reload: reload,
 		Change: change,

@@ -13,20 +13,13 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
-
-	"github.com/chromedp/chromedp"
 
 	"github.com/openthreeds/threeds/internal/base/porttest"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/run/playground"
-	"github.com/openthreeds/threeds/testing/browsertest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
@@ -203,11 +196,11 @@ func newProxy(t *testing.T) (proxy *httptest.Server, origin, port string) {
 	return proxy, "https://example.com:" + port, port
 }
 
-// forward has the proxy pass requests on under the Host of the upstream, with headers that a
-// client could have made up.
-func forward(proxy *httptest.Server, upstream string) {
+// forward has the proxy pass requests on by a transport under the Host of the upstream, with headers that a client
+// could have made up.
+func forward(proxy *httptest.Server, upstream string, by http.RoundTripper) {
 	target := &url.URL{Scheme: "http", Host: upstream}
-	proxy.Config.Handler = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+	proxy.Config.Handler = &httputil.ReverseProxy{Transport: by, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Header.Set("X-Forwarded-Host", "forged.example")
 		r.Out.Header.Set("X-Forwarded-Proto", "gopher")
@@ -221,7 +214,7 @@ func startProxiedLab(t *testing.T) *proxiedLab {
 	t.Helper()
 	proxy, origin, port := newProxy(t)
 	w := rig.StartSandbox(t, "--public-url", origin)
-	forward(proxy, w.Listen)
+	forward(proxy, w.Listen, http.DefaultTransport)
 	lab := &proxiedLab{World: *w, origin: origin, port: port}
 	jar, err := cookiejar.New(nil)
 	rig.Must(t, err)
@@ -376,75 +369,6 @@ func TestT1APIThroughTLSProxy(t *testing.T) {
 	if got := rig.ParseObject(t, []byte(text)); got.Text("messageType") != "CRD" {
 		t.Errorf("/preauth by way of the proxy: %s", text)
 	}
-}
-
-// TestT1BrowserInAnotherNetworkNamespace: Chromium completes a challenge of a sandbox in another
-// network namespace, which it reaches only by one proxy that ends TLS.
-func TestT1BrowserInAnotherNetworkNamespace(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("NOT TESTED: a sandbox in another network namespace: only root makes one")
-	}
-	ip := rig.FindTool(t, "ip", "a sandbox in another network namespace")
-	name := fmt.Sprintf("threeds%d", os.Getpid())
-	command := func(args ...string) error {
-		out, err := exec.Command(ip, args...).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, out)
-		}
-		return nil
-	}
-	near := fmt.Sprintf("t%d", os.Getpid())
-	for _, line := range []string{
-		"netns add " + name,
-		"link add " + near + " type veth peer name inside netns " + name,
-		"address add 198.18.77.1/30 dev " + near,
-		"link set " + near + " up",
-		"-n " + name + " address add 198.18.77.2/30 dev inside",
-		"-n " + name + " link set inside up",
-		"-n " + name + " link set lo up",
-	} {
-		if err := command(strings.Fields(line)...); err != nil {
-			_ = command("netns", "del", name)
-			t.Skipf("NOT TESTED: a sandbox in another network namespace: %v", err)
-		}
-	}
-	t.Cleanup(func() { rig.Must(t, command("netns", "del", name)) })
-
-	proxy, origin, port := newProxy(t)
-	file := filepath.Join(t.TempDir(), "ready.json")
-	sandbox := &rig.Process{T: t, Cmd: exec.Command(ip, "netns", "exec", name, "threeds", "sandbox",
-		"--listen", "198.18.77.2:8080", "--public-url", origin, "--ready-file", file)}
-	sandbox.Start()
-	waittest.Until(t, "the ready file", func() bool {
-		_, err := os.Stat(file)
-		return err == nil
-	})
-	forward(proxy, "198.18.77.2:8080")
-
-	wrapper := filepath.Join(t.TempDir(), "chromium")
-	program := rig.FindTool(t, "chromium", "a browser in another network namespace")
-	script := fmt.Sprintf("#!/bin/sh\nexec %s --ignore-certificate-errors --host-resolver-rules='MAP example.com:%s 127.0.0.1:%s' \"$@\"\n",
-		program, port, port)
-	rig.Must(t, os.WriteFile(wrapper, []byte(script), 0o700))
-	t.Setenv("CHROMIUM", wrapper)
-	ctx := browsertest.NewBrowser(t)
-	id := func(name string) chromedp.CSS { return chromedp.CSS(`[data-testid="` + name + `"]`) }
-	do := func(steps ...chromedp.Action[chromedp.Void]) {
-		t.Helper()
-		if err := chromedp.Do(ctx, steps...); err != nil {
-			t.Fatalf("%v; the sandbox says: %s", err, sandbox.Log)
-		}
-	}
-	do(browsertest.View(1280, 800, "light"), chromedp.Navigate(origin+"/steps"), browsertest.WaitVisible(id("pay")),
-		chromedp.SetValue(id("card-number"), "4000001234560072"), chromedp.Click(id("pay")))
-	browsertest.InFrame(t, ctx, `document.readyState === "complete" && document.querySelector("#otp") !== null`)
-	browsertest.InFrame(t, ctx, fmt.Sprintf(`location.href.startsWith(%q)`, origin+"/acs/challenge/"))
-	browsertest.InFrame(t, ctx, `(document.querySelector("#otp").value = "123456") && !document.querySelector("[data-testid=challenge-submit]").click()`)
-	do(browsertest.WaitVisible(id("result-word")))
-	if got, err := chromedp.Run(ctx, chromedp.TextContent(id("result-status"))); err != nil || strings.TrimSpace(got) != "Y" {
-		t.Errorf("the result is %q, %v", got, err)
-	}
-	sandbox.End(syscall.SIGTERM)
 }
 
 // TestT1DirectoriesListen: the directory servers share a port, which only a client with the

@@ -394,3 +394,36 @@ func TestSandboxEndsWithItsInput(t *testing.T) {
 		t.Error("the ready file is still there")
 	}
 }
+
+// TestSandboxLeavesNothingWhenItsReadersAreGone: a program that starts the sandbox and is killed reads neither output
+// nor log any more. What the sandbox still has to say does not end it before it has removed its files.
+func TestSandboxLeavesNothingWhenItsReadersAreGone(t *testing.T) {
+	t.Parallel()
+	temp, file := t.TempDir(), filepath.Join(t.TempDir(), "ready.json")
+	cmd := exec.Command("threeds", "sandbox", "--listen", "127.0.0.1:0", "--until-stdin-ends", "--ready-file", file)
+	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+	input, err := cmd.StdinPipe()
+	rig.Must(t, err)
+	reader, output, err := os.Pipe()
+	rig.Must(t, err)
+	cmd.Stdout, cmd.Stderr = output, output
+	rig.Must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	rig.Must(t, output.Close())
+	var ready rig.ReadyFile
+	waittest.Until(t, "the ready file", func() bool {
+		data, err := os.ReadFile(file)
+		return err == nil && json.Unmarshal(data, &ready) == nil
+	})
+	rig.Must(t, reader.Close())
+	w := &rig.World{ReadyFile: ready, T: t}
+	w.Preauth("4000001234560103") // which has a line in the log
+	rig.Must(t, input.Close())
+	_ = cmd.Wait() // whatever it says of its output
+	if by := cmd.ProcessState; !by.Exited() {
+		t.Errorf("the sandbox has ended by %v", by)
+	}
+	if left := append(rig.ListFiles(t, temp), rig.ListFiles(t, filepath.Dir(file))...); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
