@@ -40,8 +40,8 @@ func main() {
 	os.Exit(code)
 }
 
-// catchBrokenPipe turns output into a closed pipe into an error, until the function that it returns is called. Otherwise
-// the system ends the process when the reader of its output or log has ended.
+// catchBrokenPipe turns output into a closed pipe into an error, until the function that it returns is called.
+// Otherwise the system ends the process when the reader of its output or log has ended.
 func catchBrokenPipe() (stop func()) {
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
