@@ -252,7 +252,7 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 		cfg.Browser, cfg.BrowserURL = o.Browser, "http://"+o.Browser.Addr().String()
 	}
 	for i, d := range p.Sandbox.Directories() {
-		p.addDirectory(cfg, i, d, patience/2)
+		p.addDirectory(cfg, i, d, patience)
 	}
 	for _, d := range p.Sandbox.V1Directories() {
 		addV1Directory(cfg, d, patience/2)
@@ -274,15 +274,15 @@ func hookNetworks(api net.Listener) []netip.Prefix {
 }
 
 // addDirectory adds a directory server of the sandbox to a configuration.
-func (p *Playground) addDirectory(cfg *server.Config, i int, d sandbox.Directory, dial time.Duration) {
+func (p *Playground) addDirectory(cfg *server.Config, i int, d sandbox.Directory, patience time.Duration) {
 	versions := message.Versions()
 	operator := fmt.Sprintf("1000%04d", i)
 	cfg.Peers = append(cfg.Peers, directory.Peer{
 		Scheme: d.Scheme, AReqURL: d.URL, PReqURL: d.URL, OperatorID: operator,
 		RefNumber: referenceNumber, Versions: versions, Lab: true,
-		AlwaysTry:   true, // silence is what some of its cards are for
-		DialTimeout: dial,
-		TLS:         &tls.Config{RootCAs: d.ServerCA, Certificates: []tls.Certificate{d.ClientCert}},
+		AlwaysTry: true, // silence is what some of its cards are for
+		Timeout:   patience, DialTimeout: patience / 2,
+		TLS: &tls.Config{RootCAs: d.ServerCA, Certificates: []tls.Certificate{d.ClientCert}},
 	})
 	cfg.Directories = append(cfg.Directories, check.Directory{
 		Scheme: d.Scheme, Versions: versions, OperatorID: operator, Informational: true, Lab: true,

@@ -42,8 +42,9 @@ func TestServerConfig(t *testing.T) {
 		if !peer.AlwaysTry || !peer.Lab || !engine.Lab || !engine.Informational || peer.OperatorID == "" || engine.OperatorID != peer.OperatorID {
 			t.Errorf("%s: %+v, %+v", d.Scheme, peer, engine)
 		}
-		if cfg.Timeouts.Authentication != time.Minute || peer.DialTimeout != 30*time.Second {
-			t.Errorf("%s: waits %v, connects for %v; want 1m0s and 30s", d.Scheme, cfg.Timeouts.Authentication, peer.DialTimeout)
+		if cfg.Timeouts.Authentication != time.Minute || peer.Timeout != time.Minute || peer.DialTimeout != 30*time.Second {
+			t.Errorf("%s: waits %v, for one answer %v, connects for %v; want 1m0s twice and 30s", d.Scheme,
+				cfg.Timeouts.Authentication, peer.Timeout, peer.DialTimeout)
 		}
 		if client.Scheme != d.Scheme || !slices.Equal(client.Names, []string{d.ClientName}) || client.CA == nil || client.CA.Equal(x509.NewCertPool()) {
 			t.Errorf("%s: who may send results: %+v", d.Scheme, client)

@@ -302,8 +302,10 @@ func (s *Server) Schema(t testing.TB) string {
 	return s.url(name)
 }
 
+// url has a connect_timeout that a busy machine keeps, in the place of the usual three seconds.
 func (s *Server) url(schema string) string {
-	return fmt.Sprintf("postgres://threeds@%s/postgres?sslmode=disable&search_path=%s,public", s.Address(), schema)
+	return fmt.Sprintf("postgres://threeds@%s/postgres?sslmode=disable&search_path=%s,public&connect_timeout=60",
+		s.Address(), schema)
 }
 
 // Exec runs a statement on a connection of its own.
