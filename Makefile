@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 8s
 export CGO_ENABLED = 0
 
-.PHONY: build checker docs quick test test-all fuzz conformance bench vulnerabilities gosec sbom release-check update generate sandbox clean
+.PHONY: build checker docs pictures quick test test-all fuzz conformance bench vulnerabilities gosec sbom release-check update generate sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -18,6 +18,10 @@ checker:
 docs: checker
 	$(GO) test -tags checker ./docs ./internal/edge/docsite
 	$(GO) run -tags checker ./cmd/threeds docs export artifacts/docs
+
+# The pictures of shop and console in docs/images/pages, in both colours, by Chromium in a sandbox.
+pictures:
+	$(GO) -C testing test ./browser/sandbox -count=1 -run='^TestPicturesOfShopAndConsole$$' -v -pictures
 
 # Everything that must hold before a change goes in, each test once: ten minutes on 2 quiet cores, 16 the first time.
 # TESTSLOW=4 holds the run to a quarter of the processor time; the answer has to be the same.

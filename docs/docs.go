@@ -6,7 +6,7 @@ import "embed"
 
 // Files are the pages, their pictures and the description of the API, by their path below docs/.
 //
-//go:embed *.md */*.md images/flows/*.svg openapi.yaml
+//go:embed *.md */*.md images/flows/*.svg images/pages/*.png openapi.yaml
 var Files embed.FS
 
 // An Area has the pages for readers with one kind of task.

@@ -1,6 +1,8 @@
 package docs_test
 
 import (
+	"image"
+	"image/png"
 	"io/fs"
 	"path"
 	"regexp"
@@ -39,6 +41,98 @@ func TestEachPageIsInOneArea(t *testing.T) {
 	for name := range areas {
 		t.Errorf("docs.Areas names docs/%s, which is not there", name)
 	}
+}
+
+// maxPictures is how many bytes all pictures of pages have.
+const maxPictures = 1 << 20
+
+// imageInPage is an image in Markdown: its text and its file.
+var imageInPage = regexp.MustCompile(`!\[([^\]]*)\]\(([^)\s]+)\)`)
+
+// TestPicturesThatPagesNameAreThere: each picture that a page names exists and has a text for those who do not see it.
+// One of a page of the product is there in both colours, with the same size. A page names the light one, which is
+// lighter than the other. All of them are small.
+func TestPicturesThatPagesNameAreThere(t *testing.T) {
+	named := map[string]bool{}
+	err := fs.WalkDir(docs.Files, ".", func(page string, _ fs.DirEntry, err error) error {
+		if err != nil || path.Ext(page) != ".md" {
+			return err
+		}
+		text, err := docs.Files.ReadFile(page)
+		for _, m := range imageInPage.FindAllStringSubmatch(codeBlock.ReplaceAllString(string(text), ""), -1) {
+			file := path.Join(path.Dir(page), m[2])
+			if _, err := fs.Stat(docs.Files, file); err != nil {
+				t.Errorf("docs/%s: %v: make pictures makes those of pages", page, err)
+			}
+			if len(strings.Fields(m[1])) < 4 {
+				t.Errorf("docs/%s: the text in the place of %s is %q: say in some words what one sees there", page, file, m[1])
+			}
+			if named[file] = true; path.Ext(file) == ".png" && !strings.HasSuffix(file, "-light.png") {
+				t.Errorf("docs/%s names %s: name the light one, of which a site in dark colours shows the dark one", page, file)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pictures, err := fs.Glob(docs.Files, "images/pages/*")
+	size := 0
+	for _, file := range pictures {
+		data, err := docs.Files.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += len(data)
+		name, isLight := strings.CutSuffix(file, "-light.png")
+		if !isLight {
+			if dark, isDark := strings.CutSuffix(file, "-dark.png"); !isDark || !slices.Contains(pictures, dark+"-light.png") {
+				t.Errorf("docs/%s is no picture in dark colours of one in light colours", file)
+			}
+			continue
+		}
+		if !named[file] {
+			t.Errorf("no page shows docs/%s", file)
+		}
+		light, dark := readPicture(t, file), readPicture(t, name+"-dark.png")
+		if light.Bounds() != dark.Bounds() {
+			t.Errorf("docs/%s has %v, and in dark %v", file, light.Bounds(), dark.Bounds())
+		}
+		if l, d := brightness(light), brightness(dark); l < 0.7 || d > l-0.15 { // the page of a bank is light in both
+			t.Errorf("docs/%s has the brightness %.2f, and in dark %.2f: want 0.7 at least, and 0.15 less", file, l, d)
+		}
+	}
+	if err != nil || len(pictures) < 10 || size > maxPictures {
+		t.Errorf("%d pictures of pages with %d bytes; want 10 at least, with %d bytes at most, %v", len(pictures), size, maxPictures, err)
+	}
+}
+
+// readPicture returns a picture of the documentation.
+func readPicture(t *testing.T, name string) image.Image {
+	t.Helper()
+	file, err := docs.Files.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	picture, err := png.Decode(file)
+	if err != nil {
+		t.Fatalf("docs/%s: %v", name, err)
+	}
+	return picture
+}
+
+// brightness returns how bright a picture is on average, by its green: 0 for black, 1 for white.
+func brightness(picture image.Image) float64 {
+	const step = 4 // of so many pixels one counts
+	sum, n := 0.0, 0
+	for y := picture.Bounds().Min.Y; y < picture.Bounds().Max.Y; y += step {
+		for x := picture.Bounds().Min.X; x < picture.Bounds().Max.X; x += step {
+			_, green, _, _ := picture.At(x, y).RGBA()
+			sum, n = sum+float64(green)/0xffff, n+1
+		}
+	}
+	return sum / float64(n)
 }
 
 var (

@@ -135,12 +135,14 @@ func newSite(box *sandbox, checkerFolder fs.FS) (*Site, error) {
 		s.add("assets/try.js", scriptType, func() ([]byte, error) { return assets.ReadFile("assets/try.js") })
 	}
 	s.add("assets/mark.svg", svgType, func() ([]byte, error) { return assets.ReadFile("assets/mark.svg") })
-	pictures, err := fs.Glob(docs.Files, "images/*/*.svg")
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range pictures {
-		s.add(name, svgType, func() ([]byte, error) { return docs.Files.ReadFile(name) })
+	for pattern, mediaType := range map[string]string{"images/flows/*.svg": svgType, pagePictures + "*.png": pngType} {
+		pictures, err := fs.Glob(docs.Files, pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range pictures {
+			s.add(name, mediaType, func() ([]byte, error) { return docs.Files.ReadFile(name) })
+		}
 	}
 	s.ranking = sync.OnceValues(s.newRanking)
 	return s, errors.Join(s.addChecker(checkerFolder), s.parseTemplates())
@@ -150,6 +152,7 @@ const (
 	markdownType = "text/markdown; charset=utf-8"
 	scriptType   = "text/javascript; charset=utf-8"
 	svgType      = "image/svg+xml"
+	pngType      = "image/png"
 )
 
 func (s *Site) add(path, mediaType string, make func() ([]byte, error)) {
@@ -238,7 +241,8 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("Content-Security-Policy", allowed+"; frame-ancestors 'none'")
 	h.Set("Cache-Control", "no-cache") // another release has other pages
-	if f.mediaType == gzipType {
+	isCompressed := f.mediaType == gzipType || f.mediaType == pngType
+	if isCompressed {
 		r.Header.Del("Accept-Encoding")
 	}
 	served.ServeHTTP(w, r)

@@ -65,7 +65,7 @@ func hasChecker(site *docsite.Site) bool {
 }
 
 var (
-	reference = regexp.MustCompile(`\s(?:href|src|action)="([^"]*)"`)
+	reference = regexp.MustCompile(`\s(?:href|src|srcset|action)="([^"]*)"`)
 	anchor    = regexp.MustCompile(`\sid="([^"]*)"`)
 	loaded    = regexp.MustCompile(`<(?:script|link|img|iframe|source|form|input|button|object|embed)\b[^>]*\s(?:href|src|srcset|action)="([^"]*)"`)
 )
@@ -185,22 +185,47 @@ func TestPagesLoadNothingFromOutside(t *testing.T) {
 	}
 }
 
-// TestPagesShowTheirPictures: each picture below docs/images/flows is on a page, with a text in its place, and served.
+// TestPagesShowTheirPictures: each picture below docs/images is on a page, with a text in its place, and served. One of
+// a page is there in both colours, and its size is known before it is loaded.
 func TestPagesShowTheirPictures(t *testing.T) {
 	files, shown := readSite(t), map[string]bool{}
-	picture := regexp.MustCompile(`<img src="(images/flows/[^"]+)" alt="[^"]+">`)
+	picture := regexp.MustCompile(`<source media="screen and \(prefers-color-scheme: dark\)" srcset="([^"]+)-dark\.png">` +
+		`<img src="([^"]+)-light\.png" alt="[^"]+" width="\d+" height="\d+" loading="lazy">|<img src="([^"]+\.svg)" alt="[^"]+">`)
 	for name, text := range files {
-		for _, m := range picture.FindAllStringSubmatch(text, -1) {
-			if shown[m[1]] = true; !strings.HasPrefix(files[m[1]], "<svg xmlns=") {
-				t.Errorf("%s shows %s, which is no picture: %.50q", name, m[1], files[m[1]])
+		_, article, isPage := strings.Cut(text, "<article>")
+		if path.Ext(name) != ".html" || !isPage {
+			continue
+		}
+		found := picture.FindAllStringSubmatch(article, -1)
+		if n := strings.Count(article, "<img"); n != len(found) {
+			t.Errorf("%s has %d images, of which %d are as they should be", name, n, len(found))
+		}
+		for _, m := range found {
+			dark, light, flow := m[1], m[2], m[3]
+			if dark != light {
+				t.Errorf("%s shows %s in dark and %s in light", name, dark, light)
+			}
+			want := map[string]string{flow: "<svg xmlns="}
+			if flow == "" {
+				want = map[string]string{dark + "-dark.png": "\x89PNG", light + "-light.png": "\x89PNG"}
+			}
+			for file, begin := range want {
+				file = path.Join(path.Dir(name), file)
+				if shown[file] = true; !strings.HasPrefix(files[file], begin) {
+					t.Errorf("%s shows %s, which is no picture: %.50q", name, file, files[file])
+				}
 			}
 		}
 	}
-	pictures, err := fs.Glob(docs.Files, "images/flows/*.svg")
-	if err != nil || len(pictures) < 10 {
-		t.Errorf("%d pictures, fewer than there must be, %v", len(pictures), err)
+	flows, err := fs.Glob(docs.Files, "images/flows/*.svg")
+	if err != nil || len(flows) < 10 {
+		t.Errorf("%d pictures of flows, fewer than there must be, %v", len(flows), err)
 	}
-	for _, name := range pictures {
+	pages, err := fs.Glob(docs.Files, "images/pages/*.png")
+	if err != nil || len(pages) < 10 {
+		t.Errorf("%d pictures of pages, fewer than there must be, %v", len(pages), err)
+	}
+	for _, name := range append(flows, pages...) {
 		if !shown[name] {
 			t.Errorf("no page shows %s", name)
 		}

@@ -2,7 +2,9 @@ package docsite
 
 import (
 	"bytes"
+	"fmt"
 	"html/template"
+	"image/png"
 	"path"
 	"regexp"
 	"strconv"
@@ -17,6 +19,8 @@ import (
 	"github.com/yuin/goldmark/renderer/html"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
+
+	"github.com/openthreeds/threeds/docs"
 )
 
 // A content is a page of Markdown after it was read.
@@ -165,8 +169,8 @@ func (a anchors) unique(id string) string {
 	return id
 }
 
-// siteRenderer writes what goldmark would write otherwise: a block of code that the keyboard can scroll, and the first
-// cell of a row as its head.
+// siteRenderer writes what goldmark would write otherwise: a block of code that the keyboard can scroll, the first cell
+// of a row as its head, and a picture of a page in the colours of the reader.
 type siteRenderer struct{}
 
 // RegisterFuncs implements [renderer.NodeRenderer].
@@ -174,6 +178,39 @@ func (siteRenderer) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindFencedCodeBlock, renderCode)
 	r.Register(ast.KindCodeBlock, renderCode)
 	r.Register(tables.KindTableCell, renderCell)
+	r.Register(ast.KindImage, renderImage)
+}
+
+// pagePictures is where pictures of pages are, each of them in two colours: NAME-light.png and NAME-dark.png. Pages of
+// Markdown name the light one.
+const pagePictures = "images/pages/"
+
+// renderImage writes an image. In dark mode a picture of a page is the dark one, but not on paper. Its size is written,
+// so that nothing moves when it has been loaded.
+func renderImage(w util.BufWriter, source []byte, node ast.Node, isEntering bool) (ast.WalkStatus, error) {
+	if !isEntering {
+		return ast.WalkContinue, nil
+	}
+	n := node.(*ast.Image)
+	to, alt := template.HTMLEscapeString(string(n.Destination)), template.HTMLEscapeString(plain(n, source))
+	name, isLight := strings.CutSuffix(to, "-light.png")
+	at := strings.Index(name, pagePictures)
+	if !isLight || at < 0 {
+		_, err := fmt.Fprintf(w, `<img src="%s" alt="%s">`, to, alt)
+		return ast.WalkSkipChildren, err
+	}
+	file, err := docs.Files.Open(to[at:])
+	if err != nil {
+		return ast.WalkStop, err
+	}
+	defer file.Close()
+	is, err := png.DecodeConfig(file)
+	if err != nil {
+		return ast.WalkStop, fmt.Errorf("%s: %w", to, err)
+	}
+	_, err = fmt.Fprintf(w, `<picture><source media="screen and (prefers-color-scheme: dark)" srcset="%s-dark.png">`+
+		`<img src="%s" alt="%s" width="%d" height="%d" loading="lazy"></picture>`, name, to, alt, is.Width, is.Height)
+	return ast.WalkSkipChildren, err
 }
 
 func renderCode(w util.BufWriter, source []byte, node ast.Node, isEntering bool) (ast.WalkStatus, error) {
