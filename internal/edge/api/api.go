@@ -104,6 +104,10 @@ type Handler struct {
 	// BrowserScript is the URL of threeds.js, and BrowserIntegrity what a page checks it with.
 	BrowserScript, BrowserIntegrity string
 
+	// DocsURL is where the documentation is that problems link to, with a slash at the end. "" means that they have no
+	// link.
+	DocsURL string
+
 	// Proxies are the networks of the proxies in front, whose X-Forwarded-For is trusted.
 	Proxies []netip.Prefix
 

@@ -121,6 +121,10 @@ func (h *Handler) writeProblem(w http.ResponseWriter, r *http.Request, p *api.Pr
 	if p.Status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
 		setRetryAfter(w)
 	}
+	if h.DocsURL != "" {
+		row := "error-finder.html#types-of-problems-" + strings.ReplaceAll(p.Type, ":", "")
+		w.Header().Set("Link", "<"+h.DocsURL+row+`>; rel="help"`)
+	}
 	body, err := json.Marshal(p)
 	if err != nil {
 		panic(err) // a problem has nothing that cannot be encoded

@@ -233,6 +233,9 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 	}
 	if o.Address != nil {
 		cfg.BrowserURL = o.Address.PublicURL
+		if o.Address.Docs != nil {
+			cfg.DocsURL = o.Address.PublicURL + "/docs/"
+		}
 		p.browsers = newBrowserLog()
 		p.consoleURL = o.Address.PublicURL + consolePath
 		cfg.OpenConsole = &server.OpenConsole{

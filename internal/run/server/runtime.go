@@ -108,8 +108,8 @@ func (s *Server) newAPIHandler(rt *runtime) http.Handler {
 	requests := &api.Handler{
 		Engine: rt.engine, MPI: rt.mpi, Acts: s.acts, Keys: s.apiKeys, Gate: s.gate, Limits: rt.limits, Proxies: cfg.Proxies,
 		Refused: s.countRefusal, MaxInFlight: s.maxInFlight(cfg.Limits.InFlight), InFlight: &s.inFlight, Shares: &s.shares,
-		MerchantLimits: &s.merchantLimits,
-		Waits:          s.waits, Waiters: &s.waiters, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body,
+		MerchantLimits: &s.merchantLimits, DocsURL: cfg.DocsURL,
+		Waits: s.waits, Waiters: &s.waiters, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body,
 		Traces: s.traces, Requests: s.requests, Log: s.cfg.Log,
 		Idempotency: &idempotency.Keeper{
 			Store: s.engineStore(), Sealer: sealer{&s.ring, &s.refusedRecords}, Now: s.timestamp,

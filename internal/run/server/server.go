@@ -101,6 +101,7 @@ type Config struct {
 	ConsoleCert     *tls.Certificate     // nil means that the console speaks plain HTTP
 	Login           *login.Settings      // of the console; nil: it has neither pages nor the admin API
 	OpenConsole     *OpenConsole         // of the sandbox, in place of Login; nil: operators log in
+	DocsURL         string               // where the documentation is that problems link to; "": they have no link
 	BrowserURL      string               // the origin under which browsers reach our pages; "": there are none
 	Browser         net.Listener         // of these pages; nil means that Front serves them, or that there are none
 	BrowserCert     *tls.Certificate     // nil means that this listener speaks plain HTTP
