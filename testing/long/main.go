@@ -113,8 +113,12 @@ var runs = []run{
 			{".", ".ci/axe/install artifacts/axe"},
 			goTest("testing", "-timeout=20m -run=Axe ./browser/..."),
 		}},
-	{"checker", "what the checker of the documentation says in Node, against the commands, on every message of the tests",
-		"CHECKER=node", []command{{".", "go test -count=1 -run=^FuzzTheBrowserSaysWhatTheCommandSays$ ./internal/edge/docsite/checker"}}},
+	{"checker", "what the checker of the documentation and of the npm package says, against the commands, on every message of the tests",
+		"CHECKER=node", []command{
+			{".", "go run ./tools/checker"},
+			{".", "go test -count=1 -run=^FuzzTheBrowserSaysWhatTheCommandSays$ ./internal/edge/docsite/checker"},
+			goTest("testing", "-tags=checker -run=^TestCheckOfTheNpmPackage|^TestPageOfTheCheckerJudges ./e2e/npm ./browser/docs"),
+		}},
 	{"examples", "the programs of docs/quickstart.md in Go, Node, Python, PHP and Java", "EXAMPLES=found", []command{
 		{".", ".ci/needs examples"},
 		goTest(".", "-run=^TestQuickstart$ ./threedstest"),

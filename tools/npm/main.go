@@ -6,7 +6,8 @@
 // which platform it was built. It writes
 //
 //   - a package for each platform, such as @openthreeds/threeds-linux-x64, with the program alone,
-//   - @openthreeds/threeds, which has all of those as optional dependencies,
+//   - @openthreeds/threeds, which has all of those as optional dependencies, and the checker of messages that
+//     tools/checker has built,
 //   - @openthreeds/node and @openthreeds/browser, the clients for back ends and for pages.
 //
 // The same input gives the same bytes. Publish the packages of platforms first, then the others:
@@ -23,6 +24,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -38,12 +40,13 @@ func main() {
 	version := flag.String("version", "", "`VERSION` of the packages, such as 0.1.0")
 	out := flag.String("out", "", "`DIR` for the tarballs")
 	root := flag.String("root", ".", "`DIR` of the repository")
+	checker := flag.String("checker", "internal/edge/docsite/checker", "`DIR` with the checker that go run ./tools/checker has built")
 	flag.Parse()
 	if *binaries == "" || *version == "" || *out == "" || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	written, err := packRelease(*root, *binaries, *version, *out)
+	written, err := packRelease(*root, *checker, *binaries, *version, *out)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "npm:", err)
 		os.Exit(1)
@@ -79,7 +82,7 @@ type program struct {
 func (p program) name() string { return "@openthreeds/threeds-" + p.system + "-" + p.machine }
 
 // packRelease writes the tarballs of a release and returns their paths. The packages that others depend on come first.
-func packRelease(root, binaries, version, out string) ([]string, error) {
+func packRelease(root, checker, binaries, version, out string) ([]string, error) {
 	if !versionForm.MatchString(version) {
 		return nil, fmt.Errorf("-version %s: want three numbers, such as 0.1.0 or 0.1.0-rc.1, without a v", version)
 	}
@@ -91,6 +94,22 @@ func packRelease(root, binaries, version, out string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	optional := map[string]any{}
+	for _, program := range programs {
+		optional[program.name()] = version
+	}
+	var others []*packed
+	for _, dir := range []string{"web/npm", "web/node", "web"} {
+		p, err := packFolder(filepath.Join(root, filepath.FromSlash(dir)), version)
+		if err == nil && dir == "web/npm" {
+			p.manifest["optionalDependencies"] = optional
+			err = p.addChecker(root, checker)
+		}
+		if err != nil {
+			return nil, err
+		}
+		others = append(others, p)
+	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, err
 	}
@@ -100,7 +119,6 @@ func packRelease(root, binaries, version, out string) ([]string, error) {
 		written = append(written, path)
 		return err
 	}
-	optional := map[string]any{}
 	for _, program := range programs {
 		p, err := packProgram(program, version, licence)
 		if err != nil {
@@ -109,13 +127,8 @@ func packRelease(root, binaries, version, out string) ([]string, error) {
 		if err := write(p); err != nil {
 			return nil, err
 		}
-		optional[program.name()] = version
 	}
-	for dir, more := range map[string]map[string]any{"web/npm": {"optionalDependencies": optional}, "web/node": nil, "web": nil} {
-		p, err := packFolder(filepath.Join(root, filepath.FromSlash(dir)), version, more)
-		if err != nil {
-			return nil, err
-		}
+	for _, p := range others {
 		if err := write(p); err != nil {
 			return nil, err
 		}
@@ -207,22 +220,25 @@ func packProgram(p program, version string, licence []byte) (*packed, error) {
 	}, nil
 }
 
-// packFolder makes the package of a folder with a package.json, with what that names and the members in more.
-func packFolder(dir, version string, more map[string]any) (*packed, error) {
+// packFolder makes the package of a folder with a package.json, with the files that it names.
+func packFolder(dir, version string) (*packed, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "package.json"))
 	if err != nil {
 		return nil, err
 	}
 	var listed struct {
-		Files []string
-		Bin   map[string]string
+		Files   []string
+		Bin     map[string]string
+		Exports json.RawMessage
 	}
 	p := &packed{files: map[string][]byte{}}
 	if err := errors.Join(json.Unmarshal(data, &listed), json.Unmarshal(data, &p.manifest)); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, "package.json"), err)
 	}
 	p.manifest["version"] = version
-	maps.Copy(p.manifest, more)
+	if listed.Exports != nil {
+		p.manifest["exports"] = listed.Exports // the first condition that fits counts, so their order stays
+	}
 	p.programs = slices.Collect(maps.Values(listed.Bin))
 	for _, file := range append(listed.Files, "README.md", "LICENSE") {
 		if p.files[file], err = os.ReadFile(filepath.Join(dir, filepath.FromSlash(file))); err != nil {
@@ -230,6 +246,36 @@ func packFolder(dir, version string, more map[string]any) (*packed, error) {
 		}
 	}
 	return p, nil
+}
+
+// addChecker adds the checker of messages, which is in no folder of sources: the program, the script of Go that starts
+// it, and the licences of what is in it.
+func (p *packed) addChecker(root, dir string) error {
+	packedProgram, err := os.Open(filepath.Join(dir, "checker.wasm.gz"))
+	if err != nil {
+		return fmt.Errorf("there is no checker of messages: go run ./tools/checker builds it: %w", err)
+	}
+	defer packedProgram.Close()
+	unpacked, err := gzip.NewReader(packedProgram)
+	if err != nil {
+		return err
+	}
+	names := []string{"checker.wasm", "wasm_exec.js", "LICENSES-OF-MODULES.txt"}
+	for i, read := range []func() ([]byte, error){
+		func() ([]byte, error) { return io.ReadAll(unpacked) },
+		func() ([]byte, error) { return os.ReadFile(filepath.Join(dir, "wasm_exec.js")) },
+		func() ([]byte, error) { return os.ReadFile(filepath.Join(root, "cmd/threeds/licenses.txt")) },
+	} {
+		if p.files[names[i]], err = read(); err != nil {
+			return err
+		}
+	}
+	files, _ := p.manifest["files"].([]any)
+	for _, name := range names {
+		files = append(files, name)
+	}
+	p.manifest["files"] = files
+	return nil
 }
 
 // packedAt is the time of each file in a tarball. It is the one that npm pack writes.

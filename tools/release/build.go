@@ -109,7 +109,10 @@ func build(ctx context.Context, j *job) error {
 	return nil
 }
 
-// writeChecker builds the checker of the documentation, which goreleaser builds into the programs.
+// checkerDir gets the checker of messages.
+const checkerDir = "internal/edge/docsite/checker"
+
+// writeChecker builds the checker of messages, which goreleaser builds into the programs. The npm package has it, too.
 func writeChecker(ctx context.Context, j *job, _ *revision) error {
 	_, err := output(ctx, j.root, j.environment(), "go", "run", "./tools/checker")
 	return err

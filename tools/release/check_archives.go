@@ -47,6 +47,7 @@ func tryArchives(ctx context.Context, t *trial) error {
 		t.add(archive, "unpacked; files, size, build, static, stripped", err)
 		if b.GOOS == runtime.GOOS && b.GOARCH == runtime.GOARCH {
 			t.add(archive, "threeds version, licenses, sandbox's help", t.useBinary(ctx, program))
+			t.add(archive, "the site that it exports has the checker that was built", t.exportSite(ctx, program))
 			t.add(archive, "completion in bash", tryCompletion(ctx, filepath.Dir(program)))
 			t.add(archive, "manual pages rendered", tryManual(ctx, filepath.Dir(program)))
 		}
@@ -170,6 +171,32 @@ func (t *trial) useBinary(ctx context.Context, program string) error {
 	}
 	if err == nil {
 		_, err = output(ctx, t.work, nil, program, "sandbox", "--help")
+	}
+	return err
+}
+
+// exportSite exports the documentation of a program, and looks for the checker of messages in it.
+func (t *trial) exportSite(ctx context.Context, program string) (err error) {
+	dir, err := os.MkdirTemp(t.work, "site-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if _, err := output(ctx, t.work, nil, program, "docs", "export", dir); err != nil {
+		return err
+	}
+	for _, name := range []string{"checker.wasm.gz", "wasm_exec.js"} {
+		built, err := os.ReadFile(filepath.Join(t.root, checkerDir, name))
+		if err != nil {
+			return err
+		}
+		if exported, err := os.ReadFile(filepath.Join(dir, "assets", name)); err != nil || !bytes.Equal(exported, built) {
+			return fmt.Errorf("assets/%s is not the one that tools/checker has built: %w", name, err)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "check.html"))
+	if err == nil && !bytes.Contains(page, []byte(`<form id="checker"`)) {
+		err = errors.New("check.html has no form")
 	}
 	return err
 }

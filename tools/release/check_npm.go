@@ -44,9 +44,22 @@ func tryNPM(ctx context.Context, t *trial) (err error) {
 	}
 	t.add("npm packages", "installed into an empty folder; npx threeds version", err)
 	if err == nil {
+		t.add("npm packages", "check judges a message in Node, without the program", tryChecker(ctx, dir))
 		t.add("npm packages", "the example for Vitest starts a sandbox and passes", t.tryVitest(ctx, dir))
 	}
 	return nil
+}
+
+// tryChecker has a message judged by the package that is installed in a folder.
+func tryChecker(ctx context.Context, dir string) error {
+	said, err := output(ctx, dir, []string{"THREEDS_BINARY=/nowhere"}, "node", "--input-type=module", "--eval", `
+		import { check } from "@openthreeds/threeds/check";
+		const { status, summary } = await check('{"messageType": "AReq", "messageVersion": "2.2.0"}');
+		console.log(status, summary);`)
+	if err == nil && said != "1 4 faults" {
+		err = fmt.Errorf("it says %q, want 1 4 faults", said)
+	}
+	return err
 }
 
 // tryVitest runs the tests of the example for Vitest in a folder in which our packages are installed.

@@ -155,13 +155,14 @@ func mutants(ctx context.Context, r *runner, log io.Writer) error {
 var longForms = []string{
 	"CRASH=2000", "RESTARTS=200", "RELOADS=1000", "HOOK_KILLS=200", "JOURNAL_KILLS=200", "PAUSES=200", "BACKUPS=100",
 	"UPGRADE_RECORDS=10000", "RANGE_KILLS=10", "CLUSTER=long", "LINEAR_CALLS=100000", "IMAGES=100000", "SEEDED=all", "WALKS=all", "BROWSERS=all",
-	"FIGURES=all", "PAYMENTS=1000", "PAYMENTS_AT_ONCE=40",
+	"FIGURES=all", "PAYMENTS=1000", "PAYMENTS_AT_ONCE=40", "CHECKER=node",
 }
 
 // long runs the long forms of tests, which takes hours.
 func long(ctx context.Context, r *runner, log io.Writer) error {
 	needs := r.command(ctx, log, ".", filepath.Join(r.root, ".ci/needs"), "browsers")
-	if err := needs.Run(); err != nil {
+	checker := r.command(ctx, log, ".", "go", "run", "./tools/checker") // the npm package has it
+	if err := errors.Join(needs.Run(), checker.Run()); err != nil {
 		return err
 	}
 	for _, setting := range longForms {

@@ -20,6 +20,10 @@ type checker struct {
 	Schemes []string // Schemes are the card schemes that a reader can choose.
 }
 
+// NewWithChecker returns the site with the checker that tools/checker has built into a folder. [New] takes the one that
+// this program was built with.
+func NewWithChecker(folder fs.FS) (*Site, error) { return newSite(nil, folder) }
+
 // addChecker adds the checker to the site, if there is one in a folder.
 func (s *Site) addChecker(folder fs.FS) error {
 	const program = "checker/checker.wasm.gz"

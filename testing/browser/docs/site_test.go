@@ -159,7 +159,7 @@ func TestPagesFitEveryScreen(t *testing.T) {
 		for _, look := range []struct {
 			width  int64
 			scheme string
-		}{{1280, "light"}, {1280, "dark"}, {375, "light"}, {375, "dark"}, {320, "light"}, {320, "dark"}} {
+		}{{1280, "light"}, {1280, "dark"}, {768, "light"}, {375, "light"}, {375, "dark"}, {320, "light"}, {320, "dark"}} {
 			must(t, chromedp.Do(tab, browsertest.View(look.width, 800, look.scheme)))
 			wide, err := chromedp.Run(tab, chromedp.Evaluate[string](`(() => {
 				if (getComputedStyle(document.body).fontSize !== "15px") return "no style"

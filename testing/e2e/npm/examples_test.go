@@ -70,6 +70,7 @@ func TestNpmPackageHasTypes(t *testing.T) {
 	linkTools(t, dir)
 	rig.WriteFile(t, filepath.Join(dir, "use.ts"), []byte(`
 		import { Client } from "@openthreeds/node";
+		import { check, explain, type CheckOptions, type Verdict } from "@openthreeds/threeds/check";
 		import { startSandbox, type Sandbox, type SandboxOptions } from "@openthreeds/threeds/testing";
 		const options: SandboxOptions = { args: ["--strict"], log: (text) => text.trim() };
 		const sandbox: Sandbox = await startSandbox(options);
@@ -77,6 +78,9 @@ func TestNpmPackageHasTypes(t *testing.T) {
 			sandbox.ca, sandbox.results, sandbox.acs, sandbox.directories, sandbox.ds.visa ?? ""];
 		new Client(sandbox);
 		await sandbox.stop();
+		const asked: CheckOptions = { scheme: "visa", now: new Date() };
+		const verdicts: Verdict[] = [await check("{}", asked), await explain("{}")];
+		for (const { status, summary, findings, stdout, stderr } of verdicts) if (status > 0) texts.push(summary, ...findings, stdout, stderr);
 		// @ts-expect-error there is no such member
 		texts.push(sandbox.adress);
 		export {};`))

@@ -64,7 +64,28 @@ func pack(dir, out string) ([]string, error) {
 	if err := errors.Join(os.MkdirAll(built, 0o700), os.WriteFile(filepath.Join(built, "threeds"), program, 0o600)); err != nil {
 		return nil, err
 	}
-	return runPacker("-binaries", filepath.Join(dir, "dist"), "-version", packedVersion, "-out", out)
+	args := []string{"-binaries", filepath.Join(dir, "dist"), "-version", packedVersion, "-out", out}
+	if os.Getenv("CHECKER") == "" {
+		// The checker takes a compiler for another platform: files in its place show that it is packed.
+		checker := filepath.Join(dir, "checker")
+		if err := writeFalseChecker(checker); err != nil {
+			return nil, err
+		}
+		args = append(args, "-checker", checker)
+	}
+	return runPacker(args...)
+}
+
+// falseProgram is packed in the place of the checker.
+const falseProgram = "\x00asm, but no program"
+
+// writeFalseChecker writes what tools/checker writes, without a program in it.
+func writeFalseChecker(dir string) error {
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err := io.WriteString(w, falseProgram)
+	return errors.Join(err, w.Close(), os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "checker.wasm.gz"), packed.Bytes(), 0o600),
+		os.WriteFile(filepath.Join(dir, "wasm_exec.js"), []byte("globalThis.Go = class {};\n"), 0o600))
 }
 
 func runPacker(args ...string) ([]string, error) {
@@ -290,8 +311,14 @@ func TestNpmTarballsAreTheSameEachTime(t *testing.T) {
 	if files := listTarball(t, rig.ReadFile(t, first[0])); !slices.Contains(files, "package/bin/threeds 0755") {
 		t.Errorf("%s has no program that can be run: %v", first[0], files)
 	}
-	if files := listTarball(t, rig.ReadFile(t, first[3])); !slices.Contains(files, "package/bin/threeds.js 0755") {
-		t.Errorf("%s has no script that can be run: %v", first[3], files)
+	files := listTarball(t, rig.ReadFile(t, first[3]))
+	for _, want := range []string{
+		"package/bin/threeds.js 0755", "package/check.js 0644", "package/checker.wasm 0644", "package/wasm_exec.js 0644",
+		"package/LICENSES-OF-MODULES.txt 0644",
+	} {
+		if !slices.Contains(files, want) {
+			t.Errorf("%s has no %s: %v", first[3], want, files)
+		}
 	}
 }
 
@@ -311,7 +338,7 @@ func listTarball(t *testing.T, data []byte) (files []string) {
 }
 
 // TestNpmPackerRefuses: a release is not packed from a program that is none of ours, from two for one platform, from
-// none, or with a version that npm does not take.
+// none, or with a version that npm does not take. Nor is it packed without the checker of messages.
 func TestNpmPackerRefuses(t *testing.T) {
 	t.Parallel()
 	binary, err := exec.LookPath("threeds")
@@ -323,14 +350,17 @@ func TestNpmPackerRefuses(t *testing.T) {
 		rig.Must(t, os.Mkdir(filepath.Join(twice, sub), 0o700))
 		rig.WriteFile(t, filepath.Join(twice, sub, "threeds"), program)
 	}
-	for _, tt := range []struct{ binaries, version, want string }{
-		{empty, "0.1.0", "has no program"},
-		{foreign, "0.1.0", "no program that Go built"},
-		{twice, "0.1.0", "for the same platform"},
-		{twice, "v0.1.0", "want three numbers"},
+	one, checker := filepath.Join(twice, "v1"), t.TempDir()
+	rig.Must(t, writeFalseChecker(checker))
+	for _, tt := range []struct{ binaries, version, checker, want string }{
+		{empty, "0.1.0", checker, "has no program"},
+		{foreign, "0.1.0", checker, "no program that Go built"},
+		{twice, "0.1.0", checker, "for the same platform"},
+		{twice, "v0.1.0", checker, "want three numbers"},
+		{one, "0.1.0", empty, "go run ./tools/checker builds it"},
 	} {
 		out := filepath.Join(t.TempDir(), "out")
-		_, err := runPacker("-binaries", tt.binaries, "-version", tt.version, "-out", out)
+		_, err := runPacker("-binaries", tt.binaries, "-version", tt.version, "-checker", tt.checker, "-out", out)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s, %s: %v, want %q", tt.binaries, tt.version, err, tt.want)
 		}

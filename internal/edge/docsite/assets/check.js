@@ -49,12 +49,11 @@
     try {
       loading ??= load()
       const judge = await loading
-      const { status, stdout, stderr } = judge(command.value, text.value, scheme.value, Date.now())
-      const lines = stderr.split("\n").filter(Boolean).map((line) => line.replace(/^text: /, ""))
+      const { status, summary, findings, stdout } = judge(command.value, text.value, scheme.value, Date.now())
       let verdict = command.value === "check" ? "Nothing is wrong with it." : "/auth would take it."
-      if (status === 1) verdict = `It has ${lines.pop()}.`
-      if (status === 2) verdict = `It cannot be read: ${lines.pop()}.`
-      show(verdict, lines, stdout)
+      if (status === 1) verdict = `It has ${summary}.`
+      if (status === 2) verdict = `It cannot be read: ${summary}.`
+      show(verdict, findings, stdout)
     } catch (err) {
       loading = undefined
       const why = location.protocol === "file:" ? "a page on a disk may not load it; threeds docs serves this page" : err.message

@@ -4,12 +4,14 @@
 //
 // It sets threedsChecker to a function with four arguments: "check" or "explain", the text, a card scheme or "", and
 // the time in milliseconds since 1970. The function returns an object: status is the exit status of the command, stdout
-// and stderr are what it writes. It calls the text "text". No text leaves the program.
+// and stderr are what it writes, and it calls the text "text". summary is the last line of stderr if the status is not
+// 0, and findings are the other lines, all without the name of the text. No text leaves the program.
 package main
 
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"syscall/js"
 	"time"
 
@@ -35,8 +37,17 @@ func answer(_ js.Value, args []js.Value) any {
 	default:
 		err = verdict.Check([]byte(text), o, &stdout, &stderr)
 	}
+	withoutName := func(line string) string { return strings.TrimPrefix(strings.TrimSuffix(line, "\n"), o.Name+": ") }
+	summary, findings := "", []any{}
+	for line := range strings.Lines(stderr.String()) {
+		findings = append(findings, withoutName(line))
+	}
 	if err != nil {
+		summary = withoutName(err.Error())
 		fmt.Fprintln(&stderr, err)
 	}
-	return map[string]any{"status": verdict.Status(err), "stdout": stdout.String(), "stderr": stderr.String()}
+	return map[string]any{
+		"status": verdict.Status(err), "summary": summary, "findings": findings,
+		"stdout": stdout.String(), "stderr": stderr.String(),
+	}
 }
