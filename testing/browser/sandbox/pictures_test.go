@@ -91,6 +91,9 @@ type camera struct {
 // pictureScale is how many pixels of a picture a pixel of the page has, so that text is sharp on all screens.
 const pictureScale = 1.5
 
+// finishColours brings colours that are on their way to those of the other scheme to their end.
+const finishColours = `document.getAnimations().forEach((a) => a instanceof CSSTransition && a.finish())`
+
 // take takes a picture of what the tab shows, in both colours. Without a height it goes down to the end of the lanes.
 func (c *camera) take(name string, width, height int64) {
 	c.t.Helper()
@@ -103,7 +106,8 @@ func (c *camera) take(name string, width, height int64) {
 	}
 	for _, scheme := range []string{"light", "dark"} {
 		must(c.t, chromedp.Do(c.tab, browsertest.View(width, height, scheme),
-			chromedp.EmulateViewport(width, height, chromedp.EmulateScale(pictureScale))))
+			chromedp.EmulateViewport(width, height, chromedp.EmulateScale(pictureScale)),
+			chromedp.Evaluate[chromedp.Void](finishColours)))
 		shot, err := chromedp.Run(c.tab, chromedp.CaptureScreenshot())
 		must(c.t, err)
 		whole, err := png.Decode(bytes.NewReader(shot))
