@@ -20,7 +20,7 @@ import (
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
-// TestReadme pastes the session of README.md into a shell beside a sandbox. Of
+// TestReadme pastes the session of README.md, which docs/getting-started.md has, too, into a shell beside a sandbox. Of
 // the lines only the address of the API is changed.
 func TestReadme(t *testing.T) {
 	t.Parallel()
@@ -32,6 +32,9 @@ func TestReadme(t *testing.T) {
 		t.Fatal("the session of README.md does not begin with the sandbox")
 	}
 	session := strings.Join(blocks[1:], "")
+	if page := strings.Join(shellBlocks(t, "../../../docs/getting-started.md"), ""); !strings.Contains(page, session) {
+		t.Error("docs/getting-started.md has another session than README.md")
+	}
 	if !strings.Contains(session, "KEY="+playground.Key+"\n") {
 		t.Error("README.md has another key than the sandbox")
 	}
