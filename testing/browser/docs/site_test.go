@@ -447,18 +447,6 @@ func TestReadersWithAKeyboardReachAll(t *testing.T) {
 	browsertest.TabTo(t, tab, `e.matches(".menu a[aria-current]")`)
 }
 
-// TestAxeFindsNothingInTheDocumentation: axe finds nothing on the pages that are in no area, and on one page of each
-// kind.
-func TestAxeFindsNothingInTheDocumentation(t *testing.T) {
-	axe := browsertest.NewAxe(t)
-	base, _ := startSite(t)
-	tab := browsertest.NewBrowser(t)
-	for _, page := range []string{"index.html", "search.html?q=ECI", "quickstart.html", "errors.html", "reference/areq.html"} {
-		must(t, chromedp.Do(tab, chromedp.Navigate(base+page)))
-		axe.CheckViews(tab, page)
-	}
-}
-
 // TestPagesArePrintedDarkOnLight: on paper a page has the ink of the light colours, also for readers whose screen is
 // dark, and no navigation.
 func TestPagesArePrintedDarkOnLight(t *testing.T) {
