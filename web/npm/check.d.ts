@@ -22,7 +22,7 @@ export interface Verdict {
 
 /**
  * Says what is wrong with a message of EMV 3DS, a form, a PARes or a line of a log, as `threeds check` does. The first
- * call loads the program, 7 MB. The text stays in this process.
+ * call loads the program, 7.7 MB. The text stays in this process.
  *
  * It throws if the program cannot be loaded, and not because of the text.
  */
