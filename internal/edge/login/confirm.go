@@ -24,11 +24,17 @@ const confirmTime = 2 * time.Minute
 // A waitingForm is a form whose act has to be confirmed.
 type waitingForm struct {
 	operator.Intent
-	By      string     `json:"by"`   // passkey or login
-	Who     string     `json:"who"`  // whom the audit trail names as the actor
-	Path    string     `json:"path"` // where the form goes
-	Form    url.Values `json:"form"`
-	Summary string     `json:"summary"`
+	By       string     `json:"by"`       // passkey or login
+	Who      string     `json:"who"`      // whom the audit trail names as the actor
+	Identity string     `json:"identity"` // of the actor
+	Path     string     `json:"path"`     // where the form goes
+	Form     url.Values `json:"form"`
+	Summary  string     `json:"summary"`
+}
+
+// isOf reports whether an actor has sent the form.
+func (f *waitingForm) isOf(by *operator.Actor) bool {
+	return f.Who == by.Who && f.Identity == by.Identity
 }
 
 // The ways by which an act is confirmed.
@@ -53,7 +59,8 @@ func (s *Service) AskConfirmation(w http.ResponseWriter, r *http.Request, summar
 		return
 	}
 	form := waitingForm{
-		Intent: what, Who: session.Actor.Who, Path: r.URL.RequestURI(), Form: cloneForm(r.PostForm), Summary: summary,
+		Intent: what, Who: session.Actor.Who, Identity: session.Actor.Identity, Path: r.URL.RequestURI(),
+		Form: cloneForm(r.PostForm), Summary: summary,
 	}
 	if strings.HasPrefix(form.Who, operator.OIDCPrefix) {
 		s.askForLogin(w, r, session, &form)
@@ -161,7 +168,7 @@ func (s *Service) showLoggedInAgain(w http.ResponseWriter, r *http.Request, c *c
 	if err == nil {
 		form, err = s.takeForm(r, c.Waiting, &session)
 	}
-	if err != nil || form.Who != session.Actor.Who {
+	if err != nil || !form.isOf(&session.Actor) {
 		s.refuseConfirmation(w, r, operator.OIDCPrefix+who.id, err)
 		return
 	}
@@ -216,7 +223,7 @@ func (s *Service) takeConfirmation(w http.ResponseWriter, r *http.Request, sessi
 	c, err := s.openCeremony(r, confirmation, r.PostForm.Get(confirmField))
 	switch {
 	case err != nil:
-	case c.Form == nil || c.Form.Who != session.Actor.Who || c.Form.Path != r.URL.RequestURI():
+	case c.Form == nil || !c.Form.isOf(&session.Actor) || c.Form.Path != r.URL.RequestURI():
 		err = errForeign
 	case c.Form.By == byPasskey:
 		var user operator.User

@@ -20,6 +20,8 @@ type waitingAct struct {
 	Summary string
 	Asked   string // what the form said, without what pages put there
 	IsOwn   bool   // the visitor has asked for it
+	// HasCard says that the form has a card number, and IsReadable that the session of the visitor can read that.
+	HasCard, IsReadable bool
 }
 
 // askedFields are the fields of forms that say what is asked for. Others do nothing, so they must say nothing either.
@@ -43,9 +45,15 @@ func approvalsPage(h *Handler, v *visit) (result, error) {
 	all, err := h.Acts.Approvals(v.Context(), v.session.Actor)
 	view := &approvalsView{}
 	for i := range all {
-		view.Waiting = append(view.Waiting, waitingAct{
-			all[i], ops.Find(all[i].Act).Summary, describeForm(all[i].Form), all[i].AskedBy == v.session.Actor.Who,
-		})
+		w := waitingAct{
+			Approval: all[i], Summary: ops.Find(all[i].Act).Summary, Asked: describeForm(all[i].Form),
+			IsOwn: all[i].IsOwn(&v.session.Actor), HasCard: all[i].Card != nil,
+		}
+		if w.HasCard {
+			_, err := v.session.Open(w.Card)
+			w.IsReadable = err == nil
+		}
+		view.Waiting = append(view.Waiting, w)
 	}
 	return result{template: "approvals", title: "Approvals", data: view}, err
 }
@@ -73,7 +81,8 @@ const cardField = "card"
 // errOtherLogin says that a card number was sealed by another session.
 var errOtherLogin = &admin.Problem{
 	Status: http.StatusConflict,
-	Detail: "The card number can be read only in the login that has asked for this. Nothing was erased. Ask again.",
+	Detail: "Only the login that has asked for this can read the card number. Nothing was erased, and it still waits. " +
+		"Carry it out in that login, or withdraw it and ask again.",
 }
 
 // changeApproval allows or refuses an act that waits, or carries it out.
@@ -92,11 +101,17 @@ func changeApproval(h *Handler, v *visit) (result, error) {
 
 // carryOut returns the form that was allowed as a request of the visitor, who has asked for it.
 func (h *Handler) carryOut(v *visit, id string) (result, error) {
-	allowed, by, err := h.Acts.TakeApproval(v.Context(), v.session.Actor, id)
-	if err != nil {
-		return result{}, err
-	}
-	at, err := url.Parse(allowed.Path)
+	var at *url.URL
+	var number []byte
+	allowed, by, err := h.Acts.TakeApproval(v.Context(), v.session.Actor, id, func(w *operator.Approval) (err error) {
+		if w.Card != nil {
+			if number, err = v.session.Open(w.Card); err != nil {
+				return errOtherLogin
+			}
+		}
+		at, err = url.Parse(w.Path)
+		return err
+	})
 	if err != nil {
 		return result{}, err
 	}
@@ -105,11 +120,7 @@ func (h *Handler) carryOut(v *visit, id string) (result, error) {
 	r := v.WithContext(operator.WithSession(v.Context(), &session))
 	r.URL, r.Method = at, http.MethodPost
 	r.PostForm, r.Form = allowed.Form, nil
-	if allowed.Card != nil {
-		number, err := session.Open(allowed.Card)
-		if err != nil {
-			return result{}, errOtherLogin
-		}
+	if number != nil {
 		r.PostForm.Set(cardField, string(number))
 	}
 	r.PostForm.Set("csrf", session.FormToken())

@@ -1,7 +1,9 @@
 package pages_test
 
 import (
+	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
@@ -60,7 +62,7 @@ func TestFourEyesOnAnErasure(t *testing.T) {
 	}
 	waits, err := s.Admin.Operators.Approvals(t.Context())
 	must(t, err)
-	if _, err := (&operator.Session{Key: []byte("key of another login")}).Open(waits[0].Card); err == nil || hasCard(waits[0].Form.Encode()) {
+	if _, err := (&operator.Session{Key: []byte("key of another login of passkey:jo")}).Open(waits[0].Card); err == nil || hasCard(waits[0].Form.Encode()) {
 		t.Errorf("another login reads the card: %v, %v", err, waits[0].Form)
 	}
 	const what = "journal erase: card"
@@ -109,6 +111,78 @@ func TestFourEyesOnAnErasure(t *testing.T) {
 	if got, want := strings.Join(done, ", "),
 		"journal.erase passkey:jo passkey passkey:kim, approval.allow passkey:kim passkey , approval.ask passkey:jo passkey "; got != want {
 		t.Errorf("the trail has %s, want %s", got, want)
+	}
+}
+
+// TestFourEyesInAnotherLogin: another login of the person who has asked cannot read the card number. It says so, and the
+// act goes on waiting for the login that can. An act without a card number is carried out in any login of the person.
+func TestFourEyesInAnotherLogin(t *testing.T) {
+	t.Parallel()
+	s := newFourEyes(t)
+	s.postIn("first", person("jo", "journal erase", "card"), "/erase", url.Values{"do": {"erase"}, "card": {card}})
+	at, _ := s.waiting("admin")
+	carry := url.Values{"do": {"carry"}}
+	if w := s.postAs(person("kim", "approval allow", "journal erase: card"), at, url.Values{"do": {"allow"}}); w.Code != 303 {
+		t.Fatalf("allow: %d", w.Code)
+	}
+	second := s.serveAs("second", person("jo", "", ""), httptest.NewRequest(http.MethodGet, "/approvals", nil)).Body.String()
+	if !strings.Contains(second, "Only the login that has asked for this") || strings.Contains(second, `value="carry"`) {
+		t.Errorf("the page in the second login: %s", second)
+	}
+	if w := s.postIn("second", person("jo", "", ""), at, carry); w.Code != 409 || !strings.Contains(w.Body.String(), "it still waits") {
+		t.Errorf("carry out in the second login: %d %s", w.Code, w.Body)
+	}
+	if w := s.postIn("first", person("jo", "", ""), at, carry); w.Code != 200 || s.authentications(journal.Query{Card: card}) != 0 {
+		t.Errorf("carry out in the first login: %d %s", w.Code, w.Body)
+	}
+	s.postIn("first", person("jo", "token create", "new"), "/tokens", url.Values{"name": {"new"}, "role": {"viewer"}})
+	at, _ = s.waiting("admin")
+	s.postAs(person("kim", "approval allow", "token create: new"), at, url.Values{"do": {"allow"}})
+	if w := s.postIn("second", person("jo", "", ""), at, carry); w.Code != 200 {
+		t.Errorf("carry out without a card number: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestFourEyesKnowPeopleByIdentity: a person who gets the name of the one who has asked, or of the one who has allowed,
+// stands for neither.
+func TestFourEyesKnowPeopleByIdentity(t *testing.T) {
+	t.Parallel()
+	s := newFourEyes(t)
+	jo := operator.User{Name: "jo", Role: operator.Admin}
+	replace := func(u operator.User) {
+		t.Helper()
+		if err := s.Admin.Operators.RemoveUser(t.Context(), u.Name); !errors.Is(err, operator.ErrNoUser) {
+			must(t, err)
+		}
+		must(t, s.Admin.Operators.AddUser(t.Context(), &u))
+	}
+	ask := func() (at string) {
+		s.postAs(person("jo", "token create", "new"), "/tokens", url.Values{"name": {"new"}, "role": {"viewer"}})
+		at, _ = s.waiting("admin")
+		return at
+	}
+	allow := func(name, at string) int {
+		return s.postAs(person(name, "approval allow", "token create: new"), at, url.Values{"do": {"allow"}}).Code
+	}
+	carry, refuse := url.Values{"do": {"carry"}}, url.Values{"do": {"refuse"}}
+	replace(jo)
+	at := ask()
+	replace(jo)
+	if code := allow("jo", at); code != 403 {
+		t.Errorf("a new person of the same name allows it: %d", code)
+	}
+	if code := allow("kim", at); code != 303 {
+		t.Fatalf("allow: %d", code)
+	}
+	if w := s.postAs(person("jo", "", ""), at, carry); w.Code != 404 {
+		t.Errorf("a new person of the same name carries it out: %d %s", w.Code, w.Body)
+	}
+	s.postAs(person("kim", "", ""), at, refuse)
+	at = ask()
+	allow("kim", at)
+	replace(operator.User{Name: "kim", Role: operator.Admin})
+	if w := s.postAs(person("jo", "", ""), at, carry); w.Code != 409 {
+		t.Errorf("allowed by a person whose name another one has: %d %s", w.Code, w.Body)
 	}
 }
 

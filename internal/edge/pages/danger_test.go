@@ -7,9 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/edge/pages/consoletest"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
+	"github.com/openthreeds/threeds/internal/state/account"
 )
 
 // A dangerousForm is the form of a dangerous act.
@@ -39,30 +41,56 @@ func dangerousForms(s *site) map[string]dangerousForm {
 	}
 	s.InstallCertificate(ca, "third.example", "")
 	waits := operator.Approval{
-		Intent: operator.Intent{Act: "token revoke", Object: "ci"}, AskedBy: "passkey:vera", Path: "/tokens/ci/revoke",
+		Intent: operator.Intent{Act: "token revoke", Object: "ci"}, AskedBy: "passkey:vera", Asker: "vera", Path: "/tokens/ci/revoke",
 	}
 	must(s, s.Admin.Operators.AskApproval(s.Context(), &waits))
+	cli := operator.Actor{Who: "cli:test", Role: operator.Admin}
+	key, err := s.Admin.CreateKey(s.Context(), cli, api.NewKey{Merchant: shop, Label: "till 4"})
+	must(s, err)
+	fjord, err := s.Admin.AddMerchant(s.Context(), cli, account.Merchant{Name: "Fjord"})
+	must(s, err)
+	_, err = s.Admin.DisableMerchant(s.Context(), cli, otherShop, "stolen keys")
+	must(s, err)
 	return map[string]dangerousForm{
-		"approval allow":   {"/approvals/" + waits.ID, "token revoke: ci", url.Values{"do": {"allow"}}},
-		"journal erase":    {"/erase", "merchant " + shop, url.Values{"do": {"erase"}, "merchant": {shop}, "proof": {shop}}},
-		"token create":     {"/tokens", "new", url.Values{"name": {"new"}, "role": {"viewer"}}},
-		"token revoke":     {"/tokens/ci/revoke", "ci", url.Values{}},
-		"operator invite":  {"/operators", "", url.Values{"role": {"viewer"}}},
-		"operator role":    {"/operators/kim", "kim", url.Values{"role": {"viewer"}}},
-		"operator remove":  {"/operators/vera", "vera", url.Values{"do": {"remove"}}},
-		"cert activate":    {"/certificates/visa", "visa: CN=third.example", url.Values{"do": {"activate"}}},
-		"cert rollback":    {"/certificates/visa", "visa: CN=second.example", url.Values{"do": {"rollback"}}},
-		"merchant disable": {"/merchants/" + url.PathEscape(shop), shop, url.Values{"do": {"disable"}, "sure": {"1"}, "reason": {"stolen"}}},
+		"approval allow":  {"/approvals/" + waits.ID, "token revoke: ci", url.Values{"do": {"allow"}}},
+		"journal erase":   {"/erase", "merchant " + shop, url.Values{"do": {"erase"}, "merchant": {shop}, "proof": {shop}}},
+		"token create":    {"/tokens", "new", url.Values{"name": {"new"}, "role": {"viewer"}}},
+		"token revoke":    {"/tokens/ci/revoke", "ci", url.Values{}},
+		"operator invite": {"/operators", "", url.Values{"role": {"viewer"}}},
+		"operator role":   {"/operators/kim", "kim", url.Values{"role": {"viewer"}}},
+		"operator remove": {"/operators/vera", "vera", url.Values{"do": {"remove"}}},
+		"cert activate":   {"/certificates/visa", "visa: CN=third.example", url.Values{"do": {"activate"}}},
+		"cert rollback":   {"/certificates/visa", "visa: CN=second.example", url.Values{"do": {"rollback"}}},
+		"key revoke":      {"/keys/" + key.Hash + "/revoke", shop + ": " + key.Hash, url.Values{}},
+		"merchant enable": {"/merchants/" + url.PathEscape(otherShop), otherShop, url.Values{"do": {"enable"}}},
+		"merchant remove": {"/merchants/Fjord", "Fjord", url.Values{"do": {"remove"}, "version": {fjord.Version}}},
 	}
 }
 
 // postAs sends a form as a person who has logged in.
 func (s *site) postAs(by operator.Actor, at string, form url.Values) *httptest.ResponseRecorder {
 	s.Helper()
+	return s.postIn("only login", by, at, form)
+}
+
+// postIn is postAs in one of several logins of the person.
+func (s *site) postIn(login string, by operator.Actor, at string, form url.Values) *httptest.ResponseRecorder {
+	s.Helper()
 	form.Set("csrf", consoletest.FormToken())
 	r := httptest.NewRequest(http.MethodPost, at, strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	session := &operator.Session{Actor: by, CSRF: consoletest.CSRF, Key: []byte("key of " + by.Who)}
+	return s.serveAs(login, by, r)
+}
+
+// serveAs answers a request in a login of a person. One who is no user of the store has an identity that follows from
+// the name.
+func (s *site) serveAs(login string, by operator.Actor, r *http.Request) *httptest.ResponseRecorder {
+	s.Helper()
+	by.Identity = "identity of " + by.Who
+	if u, err := s.Admin.Operators.FindWho(s.Context(), by.Who); err == nil {
+		by.Identity = u.Identity()
+	}
+	session := &operator.Session{Actor: by, CSRF: consoletest.CSRF, Key: []byte("key of " + login + " of " + by.Who)}
 	w := httptest.NewRecorder()
 	s.Pages.ServeHTTP(w, r.WithContext(operator.WithSession(r.Context(), session)))
 	return w
@@ -119,5 +147,34 @@ func TestDangerousActsAskForConfirmation(t *testing.T) {
 		if w.Code > 303 || len(trail) != 1 || trail[0].Confirmed != "passkey" {
 			t.Errorf("%s, confirmed: HTTP %d, the audit trail has %+v", act.Name, w.Code, trail)
 		}
+	}
+}
+
+// TestDisablingAsksNothing: a merchant is disabled by one form, also where a second person has to allow it to be
+// enabled again. People of one merchant cannot ask a second person.
+func TestDisablingAsksNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Admin.FourEyes = func() []string { return []string{"keys", "merchants"} }
+	s.Pages.Confirm = func(_ http.ResponseWriter, _ *http.Request, _ string, what operator.Intent) {
+		t.Errorf("asked for %+v", what)
+	}
+	at := "/merchants/" + url.PathEscape(shop)
+	w := s.postAs(person("jo", "", ""), at, url.Values{"do": {"disable"}, "sure": {"1"}, "reason": {"stolen"}})
+	e, err := s.Admin.Merchant(t.Context(), person("jo", "", ""), shop)
+	must(t, err)
+	if w.Code != 303 || e.Disabled == nil {
+		t.Errorf("disable: %d %s", w.Code, w.Body)
+	}
+	w = s.postAs(person("jo", "merchant enable", shop), at, url.Values{"do": {"enable"}})
+	if w.Header().Get("Location") != "/approvals" {
+		t.Errorf("enable: %d %s", w.Code, w.Body)
+	}
+	key, err := s.Admin.CreateKey(t.Context(), operator.Actor{Who: "cli:test", Role: operator.Admin}, api.NewKey{Merchant: shop})
+	must(t, err)
+	own := person("own", "", "")
+	own.Merchant = shop
+	if w := s.postAs(own, "/keys/"+key.Hash+"/revoke", url.Values{}); w.Code != 403 || !strings.Contains(w.Body.String(), "people who see all merchants") {
+		t.Errorf("revoke by a person of the merchant: %d %s", w.Code, w.Body)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // The errors of approvals.
 var (
 	ErrNoApproval  = errors.New("operator: no such act waits")
-	ErrOwnApproval = errors.New("operator: nobody allows what they have asked for")
+	ErrOwnApproval = errors.New("operator: a person may not allow what they have asked for")
 	ErrNotAllowed  = errors.New("operator: nobody has allowed it yet")
 )
 
@@ -20,15 +20,18 @@ var (
 const approvalLife = time.Hour
 
 // An Approval is an act that one person has asked for, and that another one has to allow. Who has asked carries it out.
+// A person is known by identity: names are for people who read them, and another person may get one.
 type Approval struct {
 	ID string `json:"-"`
 	Intent
 	Confirmed string    `json:"confirmed"` // how who has asked has confirmed it
 	AskedBy   string    `json:"askedBy"`
+	Asker     string    `json:"asker"` // the identity of the person who has asked
 	AskedAt   time.Time `json:"askedAt"`
 	Expires   time.Time `json:"-"`
-	// AllowedBy is who has allowed it; "" means that nobody has yet.
+	// AllowedBy is who has allowed it, and Allower the identity of that person; "" means that no person has yet.
 	AllowedBy string `json:"allowedBy,omitzero"`
+	Allower   string `json:"allower,omitzero"`
 	// Path and Form are the form of the console that asked for it. Nothing else is carried out.
 	Path string     `json:"path"`
 	Form url.Values `json:"form"`
@@ -87,30 +90,40 @@ func (s *Service) findApproval(ctx context.Context, id string) (Approval, store.
 	return a, row, nil
 }
 
-// Allow notes that a person has allowed an act, for as long as it waits. It returns ErrOwnApproval for who has asked.
-func (s *Service) Allow(ctx context.Context, id, who string) error {
+// IsOwn reports whether an actor is the person who has asked for the act.
+func (a *Approval) IsOwn(by *Actor) bool { return by.Identity != "" && by.Identity == a.Asker }
+
+// MayAllow reports whether an actor is another person than the one who has asked for the act. One who has got the name
+// of that person may not allow it either, for the audit trail would show one name twice.
+func (a *Approval) MayAllow(by *Actor) bool {
+	return by.Identity != "" && by.Identity != a.Asker && by.Who != a.AskedBy
+}
+
+// Allow notes that a person has allowed an act, for as long as it waits. It returns ErrOwnApproval for one who may not,
+// see MayAllow.
+func (s *Service) Allow(ctx context.Context, id string, by *Actor) error {
 	a, row, err := s.findApproval(ctx, id)
 	switch {
 	case err != nil:
 		return err
-	case a.AskedBy == who:
+	case !a.MayAllow(by):
 		return ErrOwnApproval
 	case a.AllowedBy != "":
 		return nil
 	}
 	was := row.Data
-	a.AllowedBy = who
+	a.AllowedBy, a.Allower = by.Who, by.Identity
 	row.Data = s.seal(&row, a)
 	return translateError(s.Store.ChangeObject(ctx, row, was), store.ErrNotFound, ErrNoApproval)
 }
 
 // TakeApproval removes an act that was allowed, and returns it to who has asked for it, once.
-func (s *Service) TakeApproval(ctx context.Context, id, who string) (Approval, error) {
+func (s *Service) TakeApproval(ctx context.Context, id string, by *Actor) (Approval, error) {
 	a, err := s.FindApproval(ctx, id)
 	switch {
 	case err != nil:
 		return Approval{}, err
-	case a.AskedBy != who:
+	case !a.IsOwn(by):
 		return Approval{}, ErrNoApproval
 	case a.AllowedBy == "":
 		return Approval{}, ErrNotAllowed

@@ -63,6 +63,8 @@ type Actor struct {
 
 	// IsPerson is set for people who have logged in to the console. Dangerous acts need their confirmation.
 	IsPerson bool `json:"-"`
+	// Identity is that of the person, see [User.Identity]; "" for all others.
+	Identity string `json:"-"`
 	// Confirmed is the act that the person has confirmed with a passkey or a login a moment ago.
 	Confirmed Confirmation `json:"-"`
 	// Allowed is the act that another person has allowed this one to do; its By is who that is.

@@ -62,6 +62,9 @@ func (u *User) Who() string {
 	return "passkey:" + u.Name
 }
 
+// Identity distinguishes the user from one who gets the same name later.
+func (u *User) Identity() string { return hex.EncodeToString(u.Handle) }
+
 // IsOIDC reports whether an issuer of OpenID Connect knows the user, and says which role they have.
 func (u *User) IsOIDC() bool { return strings.HasPrefix(u.Name, OIDCPrefix) }
 
@@ -339,9 +342,11 @@ func (s *Service) FindSession(ctx context.Context, secret string,
 	if err != nil {
 		return Session{}, User{}, nil, err
 	}
-	s.use(ctx, row, &sealed, idle)
+	if !s.use(ctx, row, &sealed, idle) {
+		return Session{}, User{}, nil, ErrNoSession
+	}
 	key := sha256.Sum256([]byte("key of the session " + secret))
-	by := Actor{Who: u.Who(), Role: u.Role, Merchant: u.Merchant, IsPerson: true}
+	by := Actor{Who: u.Who(), Role: u.Role, Merchant: u.Merchant, IsPerson: true, Identity: u.Identity()}
 	return Session{by, sealed.CSRF, key[:]}, u, sealed.Groups, nil
 }
 

@@ -32,7 +32,8 @@ var (
 	errNoApproval = &Refusal{Missing, "",
 		"This does not wait any more: its hour is over, or it was carried out, refused or withdrawn.",
 		operator.ErrNoApproval}
-	errOwnApproval = &Refusal{Forbidden, "", "You have asked for this yourself. Another person has to allow it.",
+	errOwnApproval = &Refusal{Forbidden, "",
+		"You have asked for this yourself, or a person of your name has. A person of another name has to allow it.",
 		operator.ErrOwnApproval}
 	errNotAllowed = &Refusal{Conflict, "", "Another person has to allow this first.", operator.ErrNotAllowed}
 )
@@ -71,7 +72,7 @@ func (a *Acts) AskApproval(ctx context.Context, by operator.Actor, what operator
 		return err
 	}
 	asked := operator.Approval{
-		Intent: what, Confirmed: by.Confirmed.By, AskedBy: by.Who, Path: path, Form: form, Card: card,
+		Intent: what, Confirmed: by.Confirmed.By, AskedBy: by.Who, Asker: by.Identity, Path: path, Form: form, Card: card,
 	}
 	if err := a.Record(ctx, by, "approval ask", objectOf(&asked), nil, nil); err != nil {
 		return err
@@ -103,13 +104,13 @@ func (a *Acts) AllowApproval(ctx context.Context, by operator.Actor, id string) 
 	switch {
 	case err != nil:
 		return err
-	case w.AskedBy == by.Who || !by.IsPerson:
+	case !w.MayAllow(&by):
 		return errOwnApproval
 	}
 	if err := a.Record(ctx, by, "approval allow", objectOf(&w), nil, map[string]string{"askedBy": w.AskedBy}); err != nil {
 		return err
 	}
-	return approvalRefusal(a.Operators.Allow(ctx, id, by.Who))
+	return approvalRefusal(a.Operators.Allow(ctx, id, &by))
 }
 
 // RefuseApproval ends an act that waits: another person refuses it, or who has asked withdraws it.
@@ -125,28 +126,31 @@ func (a *Acts) RefuseApproval(ctx context.Context, by operator.Actor, id string)
 	return approvalRefusal(a.Operators.DropApproval(ctx, id))
 }
 
-// checkAllower refuses an act that was allowed by a person who may not do it any more.
+// checkAllower refuses an act that was allowed by a person who may not do it any more, or who is not there any more:
+// another person may have the name by now.
 func (a *Acts) checkAllower(ctx context.Context, w *operator.Approval) error {
 	u, err := a.Operators.FindWho(ctx, w.AllowedBy)
 	if err != nil && !errors.Is(err, operator.ErrNoUser) {
 		return err
 	}
-	if err != nil || !Find(w.Act).May(&operator.Actor{Role: u.Role, Merchant: u.Merchant}) {
+	if err != nil || u.Identity() != w.Allower || !Find(w.Act).May(&operator.Actor{Role: u.Role, Merchant: u.Merchant}) {
 		return refuse(Conflict, "%s has allowed this, and may not do so any more. Withdraw it, and ask again.", w.AllowedBy)
 	}
 	return nil
 }
 
 // TakeApproval returns an act that was allowed to who has asked for it, once, and that actor with what was confirmed
-// and allowed.
-func (a *Acts) TakeApproval(ctx context.Context, by operator.Actor,
-	id string) (operator.Approval, operator.Actor, error) {
+// and allowed. Before that it calls prepare with the act: after an error the act goes on waiting.
+func (a *Acts) TakeApproval(ctx context.Context, by operator.Actor, id string,
+	prepare func(*operator.Approval) error) (operator.Approval, operator.Actor, error) {
 	w, err := a.Operators.FindApproval(ctx, id)
-	if err == nil && w.AskedBy == by.Who && w.AllowedBy != "" {
-		err = a.checkAllower(ctx, &w)
+	if err == nil && w.IsOwn(&by) && w.AllowedBy != "" {
+		if err = a.checkAllower(ctx, &w); err == nil {
+			err = prepare(&w)
+		}
 	}
 	if err == nil {
-		w, err = a.Operators.TakeApproval(ctx, id, by.Who)
+		w, err = a.Operators.TakeApproval(ctx, id, &by)
 	}
 	if err != nil {
 		return w, by, approvalRefusal(err)

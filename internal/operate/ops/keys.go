@@ -23,7 +23,7 @@ func keyActs() []Act {
 			Doors: byOperators},
 		{
 			Name: "key revoke", Least: operator.Operator, IsForOwn: true, Action: "key.revoke", Object: object,
-			Doors: byOperators, Route: "DELETE keys/{hash}", Summary: "Revoke an API key",
+			Doors: byOperators, Danger: "keys", Route: "DELETE keys/{hash}", Summary: "Revoke an API key",
 			Do: func(a *Acts, ctx context.Context, by operator.Actor, hash string) (any, error) {
 				return nil, a.revokeKey(ctx, by, hash)
 			},
@@ -152,8 +152,13 @@ func (a *Acts) revokeKey(ctx context.Context, by operator.Actor, hash string) er
 	if i < 0 {
 		return errNoKey
 	}
+	hash = hex.EncodeToString(bits)
+	// Who confirms or allows the act sees whose key it is.
+	if err := a.checkDanger(&by, "key revoke", rows[i].Merchant+": "+hash); err != nil {
+		return err
+	}
 	before := map[string]string{"merchant": rows[i].Merchant}
-	if err := a.Record(ctx, by, "key revoke", hex.EncodeToString(bits), before, nil); err != nil {
+	if err := a.record(ctx, by, "key revoke", hash, before, nil); err != nil {
 		return err
 	}
 	return translate(a.Store.RevokeKey(ctx, bits), errNoKey)

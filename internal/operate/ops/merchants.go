@@ -25,19 +25,20 @@ func merchantActs() []Act {
 		{Name: "merchant list", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
 		{Name: "merchant add", Least: operator.Operator, Action: "merchant.create", Object: object, Doors: byOperators},
 		{Name: "merchant set", Least: operator.Operator, Action: "merchant.change", Object: object, Doors: byOperators},
-		{Name: "merchant remove", Least: operator.Operator, Action: "merchant.remove", Object: object, Doors: byOperators},
+		{
+			Name: "merchant remove", Least: operator.Operator, Action: "merchant.remove", Object: object, Doors: byOperators,
+			Danger: "merchants", Summary: "Remove a merchant",
+		},
 		{
 			Name: "merchant import", Least: operator.Operator, Action: "merchant.import", Object: object,
 			Doors: []Door{Command},
 		},
 		{Name: "merchant export", Least: operator.Viewer, Doors: []Door{Command}},
-		{
-			Name: "merchant disable", Least: operator.Operator, Action: "merchant.disable", Object: object,
-			Doors: byOperators, Danger: "merchants", Summary: "Disable a merchant",
-		},
+		// To disable is no dangerous act: it has to be fast, and can be taken back.
+		{Name: "merchant disable", Least: operator.Operator, Action: "merchant.disable", Object: object, Doors: byOperators},
 		{
 			Name: "merchant enable", Least: operator.Operator, Action: "merchant.enable", Object: object, Doors: byOperators,
-			Route: "POST merchants/{name}/enable", Summary: "Serve a merchant again that was disabled",
+			Danger: "merchants", Route: "POST merchants/{name}/enable", Summary: "Serve a merchant again that was disabled",
 			Answer: merchant.Entry{},
 			Do: func(a *Acts, ctx context.Context, by operator.Actor, name string) (any, error) {
 				return a.enableMerchant(ctx, by, name)

@@ -132,7 +132,8 @@ func (a *Acts) NeedsTwo(danger string) bool {
 }
 
 // checkDanger returns a [ConfirmError] if an act is dangerous and the person has not confirmed it, and an
-// [ApprovalError] if another person has to allow it. A token cannot ask another person, so the act is refused to it.
+// [ApprovalError] if another person has to allow it. A token cannot ask another person, and people of one merchant do
+// not see what waits, so the act is refused to both.
 func (a *Acts) checkDanger(by *operator.Actor, act, object string) error {
 	return a.checkIntent(by, operator.Intent{Act: act, Object: object})
 }
@@ -140,10 +141,13 @@ func (a *Acts) checkDanger(by *operator.Actor, act, object string) error {
 // checkIntent is checkDanger for an intent.
 func (a *Acts) checkIntent(by *operator.Actor, what operator.Intent) error {
 	danger := Find(what.Act).Danger
+	needsTwo := a.NeedsTwo(danger) && !by.Allowed.IsOf(what)
 	switch {
+	case by.IsPerson && by.Merchant != "" && needsTwo:
+		return refuse(Forbidden, "Two people who see all merchants do this together: console.four_eyes has %s.", danger)
 	case by.IsPerson && danger != "" && !by.Confirmed.IsOf(what):
 		return &ConfirmError{what}
-	case !a.NeedsTwo(danger) || by.Allowed.IsOf(what):
+	case !needsTwo:
 		return nil
 	case by.IsPerson:
 		return &ApprovalError{what}

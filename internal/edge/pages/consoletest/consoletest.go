@@ -214,11 +214,16 @@ func (s *Site) AddPersonal() {
 // Actor returns who a caller of the matrix is: a role, and with "own-" in front that of the shop's own people.
 func Actor(caller string) operator.Actor {
 	role, isOwn := strings.CutPrefix(caller, "own-")
-	a := operator.Actor{Who: "passkey:" + caller, Role: operator.Role(role), From: "192.0.2.1"}
+	a := operator.Actor{Who: "passkey:" + caller, Role: operator.Role(role), From: "192.0.2.1", Identity: "identity of " + caller}
 	if isOwn {
 		a.Merchant = Shop
 	}
 	return a
+}
+
+// sessionOf returns the session of a caller.
+func sessionOf(caller string) *operator.Session {
+	return &operator.Session{Actor: Actor(caller), CSRF: CSRF, Key: []byte("key of the session of " + caller)}
 }
 
 // FormToken returns what a form of the console brings as csrf.
@@ -251,8 +256,7 @@ var besideBlock = regexp.MustCompile(`\s*(</?(?:div|section|main|nav|header|p|h\
 // Serve answers a request as a caller. A page comes without the white space that no browser shows.
 func (s *Site) Serve(caller string, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	session := &operator.Session{Actor: Actor(caller), CSRF: CSRF, Key: []byte("key of the session of " + caller)}
-	s.Pages.ServeHTTP(w, r.WithContext(operator.WithSession(r.Context(), session)))
+	s.Pages.ServeHTTP(w, r.WithContext(operator.WithSession(r.Context(), sessionOf(caller))))
 	if strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") && w.Header().Get("Content-Encoding") == "" {
 		w.Body = bytes.NewBufferString(WithoutSpace(w.Body.String()))
 	}
@@ -583,6 +587,39 @@ func (s *Site) Fill() {
 	s.Want(s.Post("operator", "/certificates/visa", url.Values{"do": {"activate"}}), 303)
 	s.InstallCertificate(ca, "a-name-that-is-quite-long-and-has-no-end.department.example", "2028-01-31T03:00")
 	s.Want(s.Post("operator", "/certificates/visa", url.Values{"do": {"request"}, "key": {"p256"}, "subject": {"CN=third.example,O=Example Payments,C=NL"}}), 303)
+	s.addApprovals()
+}
+
+// addApprovals adds acts that wait for a second person, in each of their states for an admin.
+func (s *Site) addApprovals() {
+	s.Helper()
+	s.Admin.FourEyes = func() []string { return []string{"keys"} }
+	const hash = "5f2b8a1c9d3e4f60718293a4b5c6d7e8f9011223344556677889900aabbccdde"
+	admin, other := Actor("admin"), Actor("viewer")
+	other.Who = "oidc:9b1c5c3a-6f0e-4f3b-8a56-0c2f5b7d1e11"
+	card := url.Values{"do": {"erase"}, "card": {"ending in 0103"}}
+	for _, w := range []struct {
+		by        operator.Actor
+		act, on   string
+		form      url.Values
+		isAllowed bool
+		card      []byte
+	}{
+		{other, "key revoke", Shop + ": " + hash, nil, false, nil},
+		{other, "operator role", "kim", url.Values{"role": {"admin"}}, true, nil},
+		{admin, "token create", "nightly", url.Values{"name": {"nightly"}, "role": {"operator"}, "merchant": {Shop}}, false, nil},
+		{admin, "journal erase", "card", card, true, sessionOf("admin").Seal([]byte(Card))},
+		{admin, "journal erase", "card", card, true, sessionOf("viewer").Seal([]byte(Card))},
+	} {
+		what := operator.Approval{
+			Intent: operator.Intent{Act: w.act, Object: w.on}, Confirmed: "passkey", AskedBy: w.by.Who, Asker: w.by.Identity,
+			Path: "/", Form: w.form, Card: w.card,
+		}
+		if w.isAllowed {
+			what.AllowedBy, what.Allower = "passkey:a-person-with-quite-a-long-name.payments", "identity"
+		}
+		must(s.TB, s.Admin.Operators.AskApproval(s.Context(), &what))
+	}
 }
 
 // addRefused adds requests of the last minutes, most of which were refused by this server, and some of the days before.
@@ -605,8 +642,7 @@ func (s *Site) addRefused() {
 // ServeAs serves the console to a browser that is logged in as a caller, and returns its address.
 func (s *Site) ServeAs(caller string) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		session := &operator.Session{Actor: Actor(caller), CSRF: CSRF}
-		s.Pages.ServeHTTP(w, r.WithContext(operator.WithSession(r.Context(), session)))
+		s.Pages.ServeHTTP(w, r.WithContext(operator.WithSession(r.Context(), sessionOf(caller))))
 	}))
 	s.Cleanup(server.Close)
 	return server.URL
