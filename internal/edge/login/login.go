@@ -298,7 +298,7 @@ func (s *Service) startSession(w http.ResponseWriter, r *http.Request, u *operat
 	}
 	settings := s.Settings()
 	life := settings.Session
-	secret, err := s.Operators.StartSession(r.Context(), u, groups, life, settings.Idle)
+	secret, err := s.Operators.StartSession(r.Context(), u, groups, life)
 	if err == nil {
 		err = s.Operators.Record(r.Context(),
 			operator.Entry{Who: u.Who(), Role: u.Role, From: s.addressOf(r), Action: "login"})

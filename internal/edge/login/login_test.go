@@ -1,19 +1,23 @@
 package login_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/edge/login"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/state/store/storetest"
 )
 
 // TestK2FirstOperatorByLink: the link of an invitation registers a passkey, once and within an hour,
@@ -245,6 +249,80 @@ func TestIdleSessionEnds(t *testing.T) {
 	}
 	if s.pass(time.Hour); long.isIn() {
 		t.Error("a session goes on by the time that was configured before")
+	}
+}
+
+// A refusingStore refuses to write while it is told to.
+type refusingStore struct {
+	*storetest.Memory
+	refuses *atomic.Bool
+}
+
+func (s refusingStore) AddObject(ctx context.Context, o store.Object) error {
+	if s.refuses.Load() {
+		return errors.New("disk full")
+	}
+	return s.Memory.AddObject(ctx, o)
+}
+
+func (s refusingStore) ChangeObject(ctx context.Context, o store.Object, was []byte) error {
+	if s.refuses.Load() {
+		return errors.New("disk full")
+	}
+	return s.Memory.ChangeObject(ctx, o, was)
+}
+
+// TestSessionInUseOutlivesAStoreThatRefusesWrites: while the last act cannot be noted, the node remembers it. A node
+// that knows since when writes fail also lets in who was in before. All of that ends with console.session, and an idle
+// session ends as always.
+func TestSessionInUseOutlivesAStoreThatRefusesWrites(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.settings.Session, s.settings.Idle = 2*time.Hour, 15*time.Minute
+	db := refusingStore{s.db, new(atomic.Bool)}
+	s.operators.Store = db
+	v, left := s.newOperator("jo", operator.Admin), s.newOperator("kim", operator.Admin)
+	began := s.clock()
+	refusesFor := func() time.Duration {
+		if !db.refuses.Load() {
+			return 0
+		}
+		return s.clock().Sub(began) + 1
+	}
+	isInElsewhere := func(who *visitor) bool { // at a node that has not seen the session before
+		o := &operator.Service{Store: db, Sealer: s.operators.Sealer, Now: s.clock, RefusesWritesFor: refusesFor}
+		_, _, _, err := o.FindSession(t.Context(), who.cookie("threeds"), s.settings.Idle)
+		return err == nil
+	}
+	visits := func(n int) {
+		t.Helper()
+		for i := range n {
+			if s.pass(10 * time.Minute); !v.isIn() {
+				t.Fatalf("visit %d: the session in use has ended", i+1)
+			}
+		}
+	}
+	db.refuses.Store(true)
+	visits(4)
+	if !isInElsewhere(v) {
+		t.Error("at another node, the session has ended that was in use when writes began to fail")
+	}
+	if left.isIn() {
+		t.Error("a session goes on that was idle for 40 minutes")
+	}
+	began = s.clock()
+	if isInElsewhere(v) {
+		t.Error("at another node, a session goes on that was idle when writes began to fail")
+	}
+	db.refuses.Store(false)
+	visits(1)
+	if !isInElsewhere(v) {
+		t.Error("the last act is not noted when the store writes again")
+	}
+	db.refuses.Store(true)
+	visits(6)
+	if s.pass(10 * time.Minute); v.isIn() {
+		t.Error("the session goes on after its two hours")
 	}
 }
 

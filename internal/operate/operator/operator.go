@@ -177,8 +177,15 @@ type Service struct {
 	// Keys are those of the journal, under which each entry of the audit trail is linked. Nil makes links without a MAC,
 	// which no check of the trail takes.
 	Keys *journal.Keys
+	// KeysFault says why Keys cannot be read now. Record returns it: an act has to wait until its entry can have a MAC.
+	// Nil means that they were read, or are lost.
+	KeysFault error
+	// RefusesWritesFor returns for how long the store has refused to write, and 0 while it writes; nil means that this is
+	// not known.
+	RefusesWritesFor func() time.Duration
 
-	appending sync.Mutex // is held while an entry is appended to the audit trail
+	unwritten unwrittenUses // of sessions
+	appending sync.Mutex    // is held while an entry is appended to the audit trail
 	checked   checkedTrail
 }
 

@@ -10,7 +10,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
@@ -277,24 +279,18 @@ type sealedSession struct {
 	Epoch  []byte    `json:"epoch"`
 	Groups []string  `json:"groups,omitempty"`
 	CSRF   string    `json:"csrf"`
-	Ends   time.Time `json:"ends"` // at the latest; the row expires earlier if the session is idle
+	Ends   time.Time `json:"ends"` // whatever happens
+	Used   time.Time `json:"used"` // the last act that was noted
 }
 
-// expiry returns when a session that is used now expires, if nothing uses it again. With idle 0 that is its end.
-func (s *Service) expiry(ends time.Time, idle time.Duration) time.Time {
-	if until := s.Now().Add(idle); idle > 0 && until.Before(ends) {
-		ends = until
-	}
-	return ends.UTC().Truncate(time.Millisecond)
-}
-
-// StartSession starts a session of a user and returns its secret. It ends after life, and earlier if nothing uses it
-// for the time idle; 0 means that it may be idle. groups are those that the issuer of OpenID Connect has named.
+// StartSession starts a session of a user and returns its secret. It ends after life, and earlier if it is idle, see
+// FindSession. groups are those that the issuer of OpenID Connect has named.
 func (s *Service) StartSession(ctx context.Context, u *User, groups []string,
-	life, idle time.Duration) (secret string, err error) {
+	life time.Duration) (secret string, err error) {
 	secret = NewSecret()
-	sealed := sealedSession{u.Name, u.Epoch, groups, NewSecret(), s.Now().Add(life)}
-	row := store.Object{Kind: store.SessionObjects, ID: idOfSecret(secret), Expires: s.expiry(sealed.Ends, idle)}
+	now := s.Now().UTC().Truncate(time.Millisecond)
+	sealed := sealedSession{u.Name, u.Epoch, groups, NewSecret(), now.Add(life), now}
+	row := store.Object{Kind: store.SessionObjects, ID: idOfSecret(secret), Expires: sealed.Ends}
 	row.Data = s.seal(&row, sealed)
 	return secret, s.Store.AddObject(ctx, row)
 }
@@ -303,28 +299,80 @@ func (s *Service) StartSession(ctx context.Context, u *User, groups []string,
 // writes, and an idle session ends at most this part of the time too early.
 const idleSteps = 15
 
-// use postpones the moment at which an idle session expires, on all nodes. The session stays good if that fails: a
-// store that can only be read lets people look for as long as they could anyway.
-func (s *Service) use(ctx context.Context, row store.Object, sealed *sealedSession, idle time.Duration) {
-	if idle == 0 {
-		return
+// An unwrittenUses has the last acts of sessions that the store has refused to note, by the ids of their rows. Its zero
+// value is ready to use, by many goroutines.
+type unwrittenUses struct {
+	mu   sync.Mutex
+	acts map[string]time.Time
+}
+
+// last returns the last act of a session, given that of its row.
+func (u *unwrittenUses) last(id string, written time.Time) time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if at := u.acts[id]; at.After(written) {
+		return at
 	}
-	if sealed.Ends.IsZero() { // it was started by a release before sessions could be idle
-		sealed.Ends = row.Expires
+	return written
+}
+
+// remember keeps an act that the store does not note, and forgets those that are older by the time idle.
+func (u *unwrittenUses) remember(id string, act time.Time, idle time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.acts == nil {
+		u.acts = make(map[string]time.Time)
 	}
-	until := s.expiry(sealed.Ends, idle)
-	if until.Sub(row.Expires).Abs() < idle/idleSteps { // it is less than 0 when the configuration has a shorter time now
-		return
+	maps.DeleteFunc(u.acts, func(_ string, at time.Time) bool { return act.Sub(at) >= idle })
+	u.acts[id] = act
+}
+
+// forget removes the act of a session, which the store has noted.
+func (u *unwrittenUses) forget(id string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.acts, id)
+}
+
+// use notes that a session is used, on all nodes, and reports whether it may be: it was not idle for too long. While
+// the store refuses to note it, this node remembers it.
+func (s *Service) use(ctx context.Context, row store.Object, sealed *sealedSession, idle time.Duration) bool {
+	now := s.Now().UTC().Truncate(time.Millisecond)
+	switch last := s.unwritten.last(row.ID, sealed.Used); {
+	case !now.Before(sealed.Ends):
+		return false
+	case idle == 0:
+		return true
+	case now.Sub(last) >= idle && !s.wasUsedBefore(last, idle):
+		return false
+	case now.Sub(last) < idle/idleSteps:
+		return true
 	}
 	was := row.Data
-	row.Expires = until
+	sealed.Used = now
 	row.Data = s.seal(&row, sealed)
-	_ = s.Store.ChangeObject(ctx, row, was) // or another request has done so, or the session has ended
+	err := s.Store.ChangeObject(ctx, row, was)
+	if err == nil || errors.Is(err, store.ErrNotFound) { // another request has noted it, or the session has ended
+		s.unwritten.forget(row.ID)
+	} else {
+		s.unwritten.remember(row.ID, now, idle)
+	}
+	return true
+}
+
+// wasUsedBefore reports whether the store has refused writes for as long as a session seems to be idle by its last act.
+// The person may have used it on other nodes since: what they remember is not known here.
+func (s *Service) wasUsedBefore(last time.Time, idle time.Duration) bool {
+	if s.RefusesWritesFor == nil {
+		return false
+	}
+	refused := s.RefusesWritesFor()
+	return refused > 0 && s.Now().Add(-refused).Before(last.Add(idle))
 }
 
 // FindSession returns the session of a secret with its user and groups, or ErrNoSession. It asks the store each time,
 // so that a session ends on all nodes immediately when its user is removed or has another role. It notes that the
-// session is used, see StartSession for idle.
+// session is used. One that nothing uses for the time idle has ended; 0 means that it may be idle.
 func (s *Service) FindSession(ctx context.Context, secret string,
 	idle time.Duration) (Session, User, []string, error) {
 	row, err := s.Store.Object(ctx, store.SessionObjects, idOfSecret(secret))

@@ -26,6 +26,15 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
+// refusesWritesFor returns for how long the store has refused the writes of this node, for sessions that other nodes
+// may have seen in use since. A node that serves alone has seen all that there was, and the answer is 0.
+func (s *Server) refusesWritesFor() time.Duration {
+	if s.countNodes() == 1 {
+		return 0
+	}
+	return s.writes.failingFor()
+}
+
 // newActs returns what actors may do, by the key ring and the merchants of the runtime in use.
 func (s *Server) newActs() *ops.Acts {
 	acts := &ops.Acts{

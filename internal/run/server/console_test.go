@@ -125,7 +125,7 @@ console: {listen: "127.0.0.1:0", metrics_listen: "127.0.0.1:0", url: "https://co
 	operators := &operator.Service{Store: db, Sealer: cfg.Ring, Now: time.Now}
 	user := operator.User{Name: "jo", Role: operator.Admin}
 	must(t, operators.AddUser(t.Context(), &user))
-	secret, err := operators.StartSession(t.Context(), &user, nil, time.Hour, 0)
+	secret, err := operators.StartSession(t.Context(), &user, nil, time.Hour)
 	must(t, err)
 	token, err := operators.CreateToken(t.Context(), operator.Token{Name: "ci", Role: operator.Admin})
 	must(t, err)

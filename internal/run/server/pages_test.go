@@ -134,7 +134,7 @@ func serveConsole(t testing.TB, file string, db store.Store) *consoleSite {
 	operators := &operator.Service{Store: db, Sealer: cfg.Ring, Now: time.Now}
 	user := operator.User{Name: "jo", Role: operator.Admin}
 	must(t, operators.AddUser(t.Context(), &user))
-	secret, err := operators.StartSession(t.Context(), &user, nil, time.Hour, 0)
+	secret, err := operators.StartSession(t.Context(), &user, nil, time.Hour)
 	must(t, err)
 	token, err := operators.CreateToken(t.Context(), operator.Token{Name: "ci", Role: operator.Admin})
 	must(t, err)

@@ -271,6 +271,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.hooks = s.newHooks()
 	s.operators = &operator.Service{
 		Store: s.db, Sealer: sealer{&s.ring, &s.refusedRecords}, Now: s.timestamp, Keys: s.trailKeys,
+		RefusesWritesFor: s.refusesWritesFor,
 	}
 	s.siem = s.newSIEM()
 	registerSIEMMetrics(s.metrics, s.siem, s.timestamp)

@@ -4,13 +4,20 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // A writeWatch remembers that a write to the store has failed, until one succeeds. Its zero value is ready to use, and
 // safe for concurrent use.
-type writeWatch struct{ failure atomic.Pointer[string] }
+type writeWatch struct{ failure atomic.Pointer[writeFailure] }
+
+// A writeFailure is a write that has failed, and since when all have.
+type writeFailure struct {
+	text  string
+	since time.Time // on the clock of this machine
+}
 
 // note takes the outcome of a write. An error that says what the store holds, or that the caller has gone, says nothing
 // of whether the store can write.
@@ -20,15 +27,26 @@ func (w *writeWatch) note(err error) {
 		w.failure.Store(nil)
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrExists), errors.Is(err, context.Canceled):
 	default:
-		text := rootCause(err).Error()
-		w.failure.Store(&text)
+		failed := &writeFailure{rootCause(err).Error(), time.Now()}
+		if before := w.failure.Load(); before != nil {
+			failed.since = before.since
+		}
+		w.failure.Store(failed)
 	}
+}
+
+// failingFor returns for how long writes have failed; 0 means that they succeed.
+func (w *writeWatch) failingFor() time.Duration {
+	if failure := w.failure.Load(); failure != nil {
+		return max(time.Since(failure.since), 1)
+	}
+	return 0
 }
 
 // problem returns what /readyz says while writes fail, and "" while they succeed.
 func (w *writeWatch) problem() string {
 	if failure := w.failure.Load(); failure != nil {
-		return "writes fail: " + *failure
+		return "writes fail: " + failure.text
 	}
 	return ""
 }

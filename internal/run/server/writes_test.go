@@ -67,6 +67,9 @@ func TestReadyzNamesAStoreWhoseWritesFail(t *testing.T) {
 		if got := strings.TrimSpace(w.Body.String()); got != want || w.Code != http.StatusOK {
 			t.Errorf("%s: %d %s, want %s", when, w.Code, got, want)
 		}
+		if since := s.writes.failingFor(); (since > 0) != (want == full) {
+			t.Errorf("%s: writes have failed for %v", when, since)
+		}
 	}
 	refused := errors.New("refused")
 	create := func(id string) error {

@@ -537,7 +537,7 @@ func (a *aviary) askConsole() {
 		user := operator.User{Name: "jo", Role: operator.Admin}
 		err := o.AddUser(a.T.Context(), &user)
 		if err == nil {
-			session, err = o.StartSession(a.T.Context(), &user, nil, time.Hour, 0)
+			session, err = o.StartSession(a.T.Context(), &user, nil, time.Hour)
 		}
 		return err
 	}))

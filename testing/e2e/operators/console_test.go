@@ -31,7 +31,7 @@ func visit(t *testing.T, s *rig.Site, user operator.User) *visitor {
 	rig.Must(t, rig.WithOperators(t.Context(), s.ConfigFile, func(o *operator.Service) error {
 		err := o.AddUser(t.Context(), &user)
 		if err == nil {
-			v.session, err = o.StartSession(t.Context(), &user, nil, time.Hour, 0)
+			v.session, err = o.StartSession(t.Context(), &user, nil, time.Hour)
 		}
 		return err
 	}))
