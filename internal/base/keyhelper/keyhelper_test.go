@@ -268,3 +268,72 @@ func TestK5SignatureThatIsNotValidIsRefused(t *testing.T) {
 	_, err = signer.Sign(rand.Reader, make([]byte, 32), crypto.SHA256)
 	wantError(t, err, `sign with key "client"`, "is ending")
 }
+
+// TestK9BrokenKeyIsNamed: one key that fails is said by its label until it works, whatever other keys do. A key that is
+// not in use any more is not missed.
+func TestK9BrokenKeyIsNamed(t *testing.T) {
+	h, fake := newHelper(t, patience)
+	fake.AddKey("visa")
+	fake.AddKey("mastercard")
+	for _, label := range []string{"visa", "mastercard"} {
+		if _, err := h.Signer(label); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wrapped, err := h.Wrap("wrapping", make([]byte, 32), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unwrap := func() {
+		t.Helper()
+		if _, err := h.Unwrap("wrapping", wrapped, "x"); err != nil {
+			t.Error(err)
+		}
+	}
+	unwrap()
+	fake.Remove("visa")
+	if _, err := h.Signer("visa"); err == nil {
+		t.Error("a key that is gone answers")
+	}
+	unwrap()
+	if got := h.Keys(); h.Problem() != `key helper keyhelper.test: public with key "visa": no such key` ||
+		got["visa"] || !got["mastercard"] || !got["wrapping"] || len(got) != 3 {
+		t.Errorf("problem %q, keys %v", h.Problem(), got)
+	}
+	fake.Remove("mastercard")
+	if _, err := h.Signer("mastercard"); err == nil || !strings.Contains(h.Problem(), `key "mastercard", public with key "visa": no such`) {
+		t.Errorf("%v, problem %q", err, h.Problem())
+	}
+	h.Keep([]string{"wrapping", "mastercard"})
+	if got := h.Keys(); strings.Contains(h.Problem(), "visa") || !strings.Contains(h.Problem(), "mastercard") || len(got) != 2 {
+		t.Errorf("problem %q, keys %v", h.Problem(), got)
+	}
+	fake.AddKey("mastercard")
+	ctx, stop := context.WithCancel(t.Context())
+	var watch sync.WaitGroup
+	watch.Go(func() { h.Watch(ctx) })
+	defer watch.Wait()
+	defer stop()
+	waittest.Until(t, "the key to be asked for again", func() bool { return h.Problem() == "" })
+}
+
+// TestK9BadSignatureIsAProblemOfItsKey: also while the helper says which public key it is.
+func TestK9BadSignatureIsAProblemOfItsKey(t *testing.T) {
+	h, fake := newHelper(t, patience)
+	fake.AddKey("client")
+	signer, err := h.Signer("client")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake.Break(keyhelpertest.Forge)
+	_, err = signer.Sign(rand.Reader, make([]byte, 32), crypto.SHA256)
+	wantError(t, err, "the signature is not valid")
+	if _, err := h.Signer("client"); err != nil || h.Keys()["client"] ||
+		!strings.HasSuffix(h.Problem(), `sign with key "client": the signature is not valid`) {
+		t.Errorf("%v, problem %q", err, h.Problem())
+	}
+	fake.Break("")
+	if _, err := signer.Sign(rand.Reader, make([]byte, 32), crypto.SHA256); err != nil || !h.Keys()["client"] || h.Problem() != "" {
+		t.Errorf("%v, problem %q", err, h.Problem())
+	}
+}

@@ -1,10 +1,7 @@
 package keyhelper
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -13,13 +10,8 @@ import (
 	"time"
 )
 
-const (
-	// maxLine is how long an answer may be, in bytes.
-	maxLine = 64 << 10
-
-	// endTimeout is how long a process may take to end by itself.
-	endTimeout = 2 * time.Second
-)
+// endTimeout is how long a process may take to end by itself.
+const endTimeout = 2 * time.Second
 
 // A process is one run of the program of a helper.
 type process struct {
@@ -31,20 +23,13 @@ type process struct {
 	ended chan struct{}
 	end   error // why it has ended; read it when ended is closed
 
-	hasAnswered atomic.Bool
-	fault       atomic.Pointer[string] // why this program has ended it
-
-	writing sync.Mutex
-	mu      sync.Mutex
-	waiting map[uint64]chan Answer // by the ids of requests
+	fault    atomic.Pointer[string] // why this program has ended it
+	exchange exchange
 }
 
 // start starts a process. It calls noteEnd when the process has ended, before any request fails for that.
-func start(command []string, noteEnd func(*process)) (*process, error) {
-	p := &process{
-		cmd: exec.Command(command[0], command[1:]...), began: time.Now(), ended: make(chan struct{}),
-		waiting: make(map[uint64]chan Answer),
-	}
+func start(command []string, timeout time.Duration, noteEnd func(*process)) (*process, error) {
+	p := &process{cmd: exec.Command(command[0], command[1:]...), began: time.Now(), ended: make(chan struct{})}
 	p.cmd.Stderr = &p.said
 	p.cmd.WaitDelay = endTimeout // children of it may keep its standard error open
 	separate(p.cmd)
@@ -60,8 +45,12 @@ func start(command []string, noteEnd func(*process)) (*process, error) {
 		return nil, fmt.Errorf("the process cannot be started: %w", err)
 	}
 	p.out = out
+	p.exchange = exchange{
+		to: p.in, timeout: timeout, waiting: make(map[uint64]*waiter),
+		tooLate: func() { p.kill(fmt.Sprintf("it has not answered within %v", timeout)) },
+	}
 	go func() {
-		if err := p.read(out); err != nil {
+		if err := p.exchange.read(out); err != nil {
 			p.kill(err.Error())
 		}
 		p.end = p.cmd.Wait()
@@ -71,63 +60,25 @@ func start(command []string, noteEnd func(*process)) (*process, error) {
 	return p, nil
 }
 
-// read hands answers to who waits for them, until the output ends.
-func (p *process) read(out io.Reader) error {
-	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, maxLine)
-	for lines.Scan() {
-		var a Answer
-		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
-			return errors.New("it has written a line that is no answer in JSON")
-		}
-		p.mu.Lock()
-		to := p.waiting[a.ID]
-		delete(p.waiting, a.ID)
-		p.mu.Unlock()
-		if to == nil {
-			return errors.New("it has answered a request that there was not")
-		}
-		p.hasAnswered.Store(true)
-		to <- a
-	}
-	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return fmt.Errorf("it has written a line of more than %d bytes", maxLine)
-	}
-	return nil // what else may be wrong with a pipe comes with the end of the process
-}
-
-// ask sends a request and returns its answer. If there is none within the timeout, the process is killed.
-func (p *process) ask(r *Request, timeout time.Duration) (Answer, error) {
-	line, err := json.Marshal(r)
+// ask sends a request and returns its answer. If there is none in time, the process is killed.
+func (p *process) ask(r *Request) (Answer, error) {
+	w, err := p.exchange.send(r)
 	if err != nil {
 		return Answer{}, err
 	}
-	to := make(chan Answer, 1)
-	p.mu.Lock()
-	p.waiting[r.ID] = to
-	p.mu.Unlock()
-	var isLate atomic.Bool
-	timer := time.AfterFunc(timeout, func() {
-		isLate.Store(true)
-		p.kill(fmt.Sprintf("it has not answered within %v", timeout))
-	})
-	defer timer.Stop()
-	p.writing.Lock()
-	_, _ = p.in.Write(append(line, '\n')) // an error means that the process ends
-	p.writing.Unlock()
-	clear(line)
 	select {
-	case a := <-to:
+	case a := <-w.answer:
 		return a, nil
 	case <-p.ended:
 	}
+	p.exchange.stop()
 	select {
-	case a := <-to: // it has answered, and then ended
+	case a := <-w.answer: // it has answered, and then ended
 		return a, nil
 	default:
 	}
-	if isLate.Load() {
-		return Answer{}, fmt.Errorf("no answer within %v", timeout)
+	if w.isLate.Load() {
+		return Answer{}, fmt.Errorf("no answer within %v", p.exchange.timeout)
 	}
 	return Answer{}, p.reason()
 }

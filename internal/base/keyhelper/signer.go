@@ -1,12 +1,12 @@
 package keyhelper
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/rsa"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 )
 
@@ -27,22 +27,28 @@ type signer struct {
 // Signer returns what signs with the private key that has a label, an RSA or ECDSA key. It asks the helper for the
 // public key.
 func (h *Helper) Signer(label string) (crypto.Signer, error) {
-	der, err := h.call(Request{Verb: Public, Key: label})
+	der, err := h.call(Request{Verb: Public, Key: label}, func(der []byte) error {
+		_, err := parsePublic(der)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	fail := func(text string) (crypto.Signer, error) {
-		return nil, fmt.Errorf("key helper %s: %s with key %q: %s", h.name(), Public, label, text)
-	}
+	public, err := parsePublic(der)
+	return &signer{h, label, public}, err
+}
+
+// parsePublic reads a public key.
+func parsePublic(der []byte) (crypto.PublicKey, error) {
 	public, err := x509.ParsePKIXPublicKey(der)
 	if err != nil {
-		return fail("the answer is not a public key (PKIX, in DER)")
+		return nil, errors.New("the answer is not a public key (PKIX, in DER)")
 	}
 	switch public.(type) {
 	case *rsa.PublicKey, *ecdsa.PublicKey:
-		return &signer{h, label, public}, nil
+		return public, nil
 	}
-	return fail("the key is neither RSA nor ECDSA")
+	return nil, errors.New("the key is neither RSA nor ECDSA")
 }
 
 // Public implements [crypto.Signer].
@@ -54,6 +60,7 @@ func (s *signer) Sign(_ io.Reader, digest []byte, opts crypto.SignerOpts) ([]byt
 	if !hash.Available() || len(digest) != hash.Size() {
 		return nil, errors.New("key helper: what is to be signed is not the digest of a known hash")
 	}
+	digest = bytes.Clone(digest) // a signature that fails is asked for again later
 	scheme, isValid := ECDSA, func([]byte) bool { return false }
 	switch public := s.public.(type) {
 	case *ecdsa.PublicKey:
@@ -71,12 +78,11 @@ func (s *signer) Sign(_ io.Reader, digest []byte, opts crypto.SignerOpts) ([]byt
 		scheme = RSAPSS
 		isValid = func(signature []byte) bool { return rsa.VerifyPSS(public, hash, digest, signature, pss) == nil }
 	}
-	signature, err := s.helper.call(Request{Verb: Sign, Key: s.label, Data: digest, Hash: hash.String(), Scheme: scheme})
-	if err != nil {
-		return nil, err
-	}
-	if !isValid(signature) {
-		return nil, fmt.Errorf("key helper %s: %s with key %q: the signature is not valid", s.helper.name(), Sign, s.label)
-	}
-	return signature, nil
+	r := Request{Verb: Sign, Key: s.label, Data: digest, Hash: hash.String(), Scheme: scheme}
+	return s.helper.call(r, func(signature []byte) error {
+		if !isValid(signature) {
+			return errors.New("the signature is not valid")
+		}
+		return nil
+	})
 }

@@ -271,11 +271,16 @@ func (m *Metrics) Reloaded(applied bool) {
 // Degraded adds a metric with the value 1 for each degraded part of the server, and 0 for each other part. ask is
 // called when the metrics are read.
 func (m *Metrics) Degraded(ask func() map[string]bool) {
-	desc := prometheus.NewDesc("threeds_degraded",
-		"1 while a part of the server, as /readyz names it, is not well, 0 otherwise.", []string{"what"}, nil)
+	m.Flags("threeds_degraded", "1 while a part of the server, as /readyz names it, is not well, 0 otherwise.", "what", ask)
+}
+
+// Flags adds a metric with the value 1 for each value of its label for which ask returns true, and 0 for each other one
+// that it returns. ask is called when the metrics are read.
+func (m *Metrics) Flags(name, help, label string, ask func() map[string]bool) {
+	desc := prometheus.NewDesc(name, help, []string{label}, nil)
 	m.registry.MustRegister(askedMetric{desc, func(to chan<- prometheus.Metric) {
-		for what, is := range ask() {
-			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, flag(is), what)
+		for value, is := range ask() {
+			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, flag(is), value)
 		}
 	}})
 }

@@ -86,6 +86,13 @@ func (f *Fake) AddPrivateKey(label string, key crypto.Signer) {
 	f.write(label, der)
 }
 
+// Remove takes a key from the helper.
+func (f *Fake) Remove(label string) {
+	if err := os.Remove(filepath.Join(f.dir, label)); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 // Break makes the helper do something else than to answer; "" ends that.
 func (f *Fake) Break(fault string) { f.write("fault", []byte(fault)) }
 
