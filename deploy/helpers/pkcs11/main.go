@@ -5,7 +5,7 @@
 //	threeds-pkcs11 --module /usr/lib/softhsm/libsofthsm2.so --token threeds --pin-file /etc/threeds/pin
 //
 // It answers one request after the other, logs in once, and ends with its input. When the session with the
-// token is gone, it ends, and threeds starts it again. When the PIN is wrong, it stays and says so: to try
+// token is gone, it ends, and threeds starts it again. When the token refuses the PIN, it stays and says why: to try
 // again would lock the token.
 package main
 
@@ -20,8 +20,6 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-
-	"github.com/miekg/pkcs11"
 )
 
 // A request is a line that threeds writes.
@@ -70,10 +68,8 @@ func run(module, label, pinFile, csr, name string) error {
 	}
 	t, err := openToken(module, label, strings.TrimSpace(string(pin)))
 	clear(pin)
-	isRefused := errors.Is(err, pkcs11.Error(pkcs11.CKR_PIN_INCORRECT)) ||
-		errors.Is(err, pkcs11.Error(pkcs11.CKR_PIN_LOCKED))
 	switch {
-	case err != nil && (!isRefused || csr != ""):
+	case err != nil && (!isRefusedPIN(err) || csr != ""):
 		return err
 	case csr != "":
 		return t.printRequest(csr, name)

@@ -49,7 +49,10 @@ func openToken(path, label, pin string) (*token, error) {
 		if err != nil || info.Label != label {
 			continue
 		}
-		if info.Flags&(pkcs11.CKF_USER_PIN_FINAL_TRY|pkcs11.CKF_USER_PIN_LOCKED) != 0 {
+		switch {
+		case info.Flags&pkcs11.CKF_USER_PIN_LOCKED != 0:
+			return nil, describeLogin(pkcs11.Error(pkcs11.CKR_PIN_LOCKED))
+		case info.Flags&pkcs11.CKF_USER_PIN_FINAL_TRY != 0:
 			return nil, fmt.Errorf("one more wrong PIN locks the token: log in once with another tool, then try again: %w",
 				pkcs11.Error(pkcs11.CKR_PIN_LOCKED))
 		}
@@ -58,11 +61,35 @@ func openToken(path, label, pin string) (*token, error) {
 			return nil, fmt.Errorf("C_OpenSession: %w", err)
 		}
 		if err := module.Login(session, pkcs11.CKU_USER, pin); err != nil {
-			return nil, fmt.Errorf("C_Login: %w", err)
+			return nil, describeLogin(err)
 		}
 		return &token{module, session}, nil
 	}
 	return nil, fmt.Errorf("there is no token with the label %q", label)
+}
+
+// refusedPINs say what to do when a token refuses the PIN, by its code. None of them is tried again.
+var refusedPINs = map[pkcs11.Error]string{
+	pkcs11.CKR_PIN_INCORRECT:            "the PIN is wrong: correct the file",
+	pkcs11.CKR_PIN_INVALID:              "the PIN has characters that the token does not take: correct the file",
+	pkcs11.CKR_PIN_LEN_RANGE:            "the PIN is too long or too short for the token: correct the file",
+	pkcs11.CKR_PIN_EXPIRED:              "the PIN has expired: set a new one with a tool of the HSM",
+	pkcs11.CKR_PIN_LOCKED:               "the PIN is locked: the security officer has to set a new one",
+	pkcs11.CKR_USER_PIN_NOT_INITIALIZED: "the token has no PIN of a user: the security officer has to set one",
+}
+
+// describeLogin returns the error of a login with what to do.
+func describeLogin(err error) error {
+	if code, isCode := errors.AsType[pkcs11.Error](err); isCode && refusedPINs[code] != "" {
+		return fmt.Errorf("C_Login: %w (%s; then restart threeds)", err, refusedPINs[code])
+	}
+	return fmt.Errorf("C_Login: %w", err)
+}
+
+// isRefusedPIN reports whether an error means that the token refuses the PIN.
+func isRefusedPIN(err error) bool {
+	code, isCode := errors.AsType[pkcs11.Error](err)
+	return isCode && refusedPINs[code] != ""
 }
 
 // isGone reports whether an error means that the session is of no more use.

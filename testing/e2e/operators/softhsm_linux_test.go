@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/keyhelper"
 	"github.com/openthreeds/threeds/internal/base/porttest"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/run/config"
@@ -291,5 +292,21 @@ func TestSoftHSM(t *testing.T) {
 	}
 	if found, _ := filesWith(t, [][]byte{[]byte("wrapped_by")}, dir); len(found) != 2 {
 		t.Errorf("the search finds what is there in %q", found)
+	}
+}
+
+// TestSoftHSMWrongPINIsTriedOnce: the helper logs in once, and answers all requests with what to do.
+func TestSoftHSMWrongPINIsTriedOnce(t *testing.T) {
+	h := newSoftHSM(t)
+	rig.WriteFile(t, filepath.Join(h.dir, "pin"), []byte("482912\n"))
+	helper := keyhelper.New(h.command, time.Minute)
+	defer helper.Close()
+	for range 5 {
+		if _, err := helper.Signer("visa"); err == nil || !strings.Contains(err.Error(), "CKR_PIN_INCORRECT (the PIN is wrong: correct the file") {
+			t.Errorf("with a wrong PIN: %v", err)
+		}
+	}
+	if helper.Starts() != 1 {
+		t.Errorf("%d processes have tried it", helper.Starts())
 	}
 }
