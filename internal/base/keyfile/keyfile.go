@@ -2,6 +2,7 @@
 package keyfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -121,7 +122,34 @@ func Replace(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
+	unlock, err := lockDir(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	return writeLike(was, path, data)
+}
+
+// replaceIf is Replace for a file that still has the content was. Between the look and the change no other process of
+// this machine replaces the file by Replace.
+func replaceIf(path string, was, data []byte) error {
+	path, info, err := resolve(path)
+	if err != nil {
+		return err
+	}
+	unlock, err := lockDir(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	now, err := Read(path)
+	if err == nil && !bytes.Equal(now, was) {
+		err = fmt.Errorf("%s has changed meanwhile: run this again", path)
+	}
+	if err != nil {
+		return err
+	}
+	return writeLike(info, path, data)
 }
 
 // CheckReplace returns an error if [Replace] could not replace a file. It makes a temporary file in the folder, with
@@ -165,12 +193,23 @@ func WritePending(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
+	unlock, err := lockDir(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	return writeLike(was, path+pendingSuffix, data)
 }
 
 // RemovePending removes the file that [WritePending] has made, if there is one.
 func RemovePending(path string) error {
 	pending, err := PendingPath(path)
+	if err == nil {
+		var unlock func()
+		if unlock, err = lockDir(filepath.Dir(pending)); err == nil {
+			defer unlock()
+		}
+	}
 	if err == nil {
 		_, err = os.Lstat(pending) // a file system that is read-only refuses to remove what is not there
 	}

@@ -3,6 +3,7 @@
 package keyfile
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -64,4 +65,17 @@ func keepOwner(f *os.File, was fs.FileInfo) error {
 		return nil
 	}
 	return f.Chown(int(owner.Uid), int(owner.Gid))
+}
+
+// lockDir keeps other processes of this machine that call it from replacing files of a directory until unlock is
+// called. A file system without locks is taken as it is.
+func lockDir(dir string) (unlock func(), err error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+		err = syscall.Flock(int(d.Fd()), syscall.LOCK_EX)
+	}
+	return func() { _ = d.Close() }, nil // which ends the lock
 }

@@ -30,6 +30,14 @@ type Vault struct {
 	Label string
 }
 
+// A ClosedError says that a file does not open now, or cannot be made now: the Wrapper did not do what it was asked for,
+// or the vault is for other files. The file may be well, and open later.
+type ClosedError struct{ Err error }
+
+func (e *ClosedError) Error() string { return e.Err.Error() }
+
+func (e *ClosedError) Unwrap() error { return e.Err }
+
 // sealedFile is the content of a file that is sealed.
 type sealedFile struct {
 	WrappedBy string `json:"wrapped_by"` // the label of the key
@@ -58,7 +66,7 @@ func (v Vault) Seal(context string, data []byte) ([]byte, error) {
 	f := sealedFile{WrappedBy: v.Label}
 	var err error
 	if f.DataKey, err = v.Wrapper.Wrap(v.Label, key, context); err != nil {
-		return nil, err
+		return nil, &ClosedError{err}
 	}
 	aead, err := newAEAD(key)
 	if err != nil {
@@ -91,13 +99,14 @@ func (v Vault) Open(context string, content []byte) ([]byte, error) {
 	case f == nil && v.Label == "":
 		return content, nil
 	case f == nil:
-		return nil, errors.New(`its secrets are in the clear, and key_helper.wrapping_key is set: run "threeds key wrap"`)
+		return nil, &ClosedError{
+			errors.New(`its secrets are in the clear, and key_helper.wrapping_key is set: run "threeds key wrap"`)}
 	case v.Wrapper == nil:
-		return nil, fmt.Errorf("it is wrapped by the key %q of a key helper: set key_helper", f.WrappedBy)
+		return nil, &ClosedError{fmt.Errorf("it is wrapped by the key %q of a key helper: set key_helper", f.WrappedBy)}
 	}
 	key, err := v.Wrapper.Unwrap(f.WrappedBy, f.DataKey, context)
 	if err != nil {
-		return nil, err
+		return nil, &ClosedError{err}
 	}
 	defer clear(key)
 	aead, err := newAEAD(key)
@@ -108,6 +117,19 @@ func (v Vault) Open(context string, content []byte) ([]byte, error) {
 		return nil, errors.New("it does not open with its data_key: it was changed, or is another kind of file")
 	}
 	return content, nil
+}
+
+// WrappedBy returns the label of the key that has wrapped a file; "" if it is in the clear.
+func WrappedBy(path string) (string, error) {
+	content, err := Read(path)
+	if err != nil {
+		return "", err
+	}
+	defer clear(content)
+	if f := parseSealed(content); f != nil {
+		return f.WrappedBy, nil
+	}
+	return "", nil
 }
 
 // Rewrap replaces a file by one that is sealed as v says: under the key with its Label, or not at all. It reports
@@ -129,14 +151,8 @@ func (v Vault) Rewrap(path, context string) (isChanged bool, err error) {
 	if content, err = v.Seal(context, plain); err != nil {
 		return false, err
 	}
-	now, err := Read(path) // a rotation may have replaced it while the helper was asked
-	if err == nil && !bytes.Equal(now, was) {
-		err = fmt.Errorf("%s has changed meanwhile: run this again", path)
-	}
-	if err != nil {
-		return false, err
-	}
-	return true, Replace(path, content)
+	err = replaceIf(path, was, content) // a rotation may have replaced it while the helper was asked
+	return err == nil, err
 }
 
 // RewrapAll is Rewrap for a file, and for what [WritePending] has left next to it.

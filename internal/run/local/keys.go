@@ -72,8 +72,8 @@ func RotateKeys(ctx context.Context, file, write string, say func(format string,
 	})
 }
 
-// WrapKeyFiles writes the files of keys that a configuration names as its key helper says: wrapped, or in the clear.
-// say reports what happens, a line a call. Nodes that serve have the keys in memory.
+// WrapKeyFiles writes the files of keys that a configuration names as its key helper says: wrapped, or in the clear. No
+// rotation is under way meanwhile. say reports what happens, a line a call. Nodes that serve have the keys in memory.
 func WrapKeyFiles(ctx context.Context, file string, say func(format string, args ...any)) error {
 	c, err := config.Read(file)
 	if err != nil {
@@ -83,11 +83,32 @@ func WrapKeyFiles(ctx context.Context, file string, say func(format string, args
 		return errors.New("key wrap: the configuration has no key_helper")
 	}
 	defer c.Helper.Close()
+	err = withStore(ctx, c, func(st store.Store) error {
+		var changed []string
+		err := rotation.Exclude(ctx, st, func() (err error) {
+			changed, err = wrapKeyFiles(c, say)
+			return err
+		})
+		if len(changed) > 0 {
+			if failed := Record(ctx, c, st, "key.wrap", "", changed); failed != nil {
+				err = errors.Join(err, fmt.Errorf("done, but the audit trail does not say so: %w", failed))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("key wrap: %w", err)
+	}
+	return nil
+}
+
+// wrapKeyFiles is WrapKeyFiles for a configuration that was read. It returns the files that it has changed, also after
+// an error.
+func wrapKeyFiles(c *config.Config, say func(format string, args ...any)) (changed []string, err error) {
 	as := "wrapped by the key " + c.KeyHelper.WrappingKey
 	if c.KeyHelper.WrappingKey == "" {
 		as = "in the clear"
 	}
-	var changed []string
 	for _, f := range []struct{ path, context string }{
 		{c.Keys, keyring.Context}, {c.Journal.Keys, journal.KeysContext},
 	} {
@@ -96,7 +117,7 @@ func WrapKeyFiles(ctx context.Context, file string, say func(format string, args
 		case errors.Is(err, fs.ErrNotExist):
 			say("%s is not there", f.path)
 		case err != nil:
-			return fmt.Errorf("key wrap: %w", err)
+			return changed, err
 		case isChanged:
 			say("%s is now %s", f.path, as)
 			changed = append(changed, f.path)
@@ -104,14 +125,7 @@ func WrapKeyFiles(ctx context.Context, file string, say func(format string, args
 			say("%s was %s before", f.path, as)
 		}
 	}
-	if len(changed) == 0 {
-		return nil
-	}
-	err = withStore(ctx, c, func(st store.Store) error { return Record(ctx, c, st, "key.wrap", "", changed) })
-	if err != nil {
-		return fmt.Errorf("key wrap: done, but the audit trail does not say so: %w", err)
-	}
-	return nil
+	return changed, nil
 }
 
 // resealsOf returns functions that seal rows of a store again: the rows that live longer than a secret of the key file,

@@ -70,37 +70,50 @@ type run struct {
 // Run rotates once, or completes a rotation that was cut off. When it returns nil each node that
 // serves has the new secret in its key file, and all rows are sealed under it. An error says
 // whether anything has changed.
-func (c *Command) Run(ctx context.Context) (err error) {
+func (c *Command) Run(ctx context.Context) error {
+	err := withLease(ctx, c.Store, func(ctx context.Context, lease store.Lease) error {
+		return (&run{Command: c, lease: lease}).rotate(ctx)
+	})
+	if err != nil {
+		return fmt.Errorf("key rotate: %w", err)
+	}
+	return nil
+}
+
+// Exclude calls do while no command rotates, and keeps commands from beginning a rotation meanwhile. A node may still
+// write its key file after a rotation.
+func Exclude(ctx context.Context, st store.Leases, do func() error) error {
+	return withLease(ctx, st, func(context.Context, store.Lease) error { return do() })
+}
+
+// withLease calls do while it keeps the lease of rotations. The context of do ends when another command has the lease.
+func withLease(ctx context.Context, st store.Leases, do func(context.Context, store.Lease) error) error {
 	holder := rand.Text()
-	lease, err := c.Store.Acquire(ctx, leaseName, holder, leaseTTL)
+	lease, err := st.Acquire(ctx, leaseName, holder, leaseTTL)
 	if errors.Is(err, store.ErrHeld) {
-		return fmt.Errorf("key rotate: another rotation is under way; if its command was killed, try again in %v", leaseTTL)
+		return fmt.Errorf("a rotation is under way; if its command was killed, try again in %v", leaseTTL)
 	}
 	if err != nil {
-		return fmt.Errorf("key rotate: nothing has changed: %w", err)
+		return fmt.Errorf("nothing has changed: %w", err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	renewed := make(chan struct{})
 	go func() {
 		defer close(renewed)
-		c.renew(ctx, holder, cancel)
+		renew(ctx, st, holder, cancel)
 	}()
 	defer func() {
 		cancel(nil)
 		<-renewed
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 		defer cancel()
-		_ = c.Store.Release(ctx, lease) // else it ends by itself
+		_ = st.Release(ctx, lease) // else it ends by itself
 	}()
-	r := &run{Command: c, lease: lease}
-	if err := r.rotate(ctx); err != nil {
-		return fmt.Errorf("key rotate: %w", err)
-	}
-	return nil
+	return do(ctx, lease)
 }
 
 // renew keeps the lease until ctx ends. It ends ctx when another command has the lease.
-func (c *Command) renew(ctx context.Context, holder string, cancel context.CancelCauseFunc) {
+func renew(ctx context.Context, st store.Leases, holder string, cancel context.CancelCauseFunc) {
 	tick := time.NewTicker(leaseTTL / 3)
 	defer tick.Stop()
 	for {
@@ -109,7 +122,7 @@ func (c *Command) renew(ctx context.Context, holder string, cancel context.Cance
 			return
 		case <-tick.C:
 		}
-		if _, err := c.Store.Acquire(ctx, leaseName, holder, leaseTTL); errors.Is(err, store.ErrHeld) {
+		if _, err := st.Acquire(ctx, leaseName, holder, leaseTTL); errors.Is(err, store.ErrHeld) {
 			cancel(errors.New("another command has taken over"))
 			return
 		}

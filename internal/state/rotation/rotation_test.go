@@ -402,7 +402,7 @@ func TestD102KilledCommandIsWithdrawnOrCompleted(t *testing.T) {
 			if ended = err == nil; ended {
 				return
 			}
-			if _, err := w.rotate(w.store, w.first); err == nil || !strings.Contains(err.Error(), "another rotation is under way") {
+			if _, err := w.rotate(w.store, w.first); err == nil || !strings.Contains(err.Error(), "a rotation is under way") {
 				t.Errorf("%d writes: a second command while the first has its lease: %v (%s)", writes, err, first)
 			}
 			time.Sleep(leaseTTL)
