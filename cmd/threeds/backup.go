@@ -88,6 +88,9 @@ func runRestore(ctx context.Context, cmd *cmdline.Invocation) error {
 		if err != nil {
 			return fmt.Errorf("restore: %w", err)
 		}
+		if err := local.CheckTrail(*file); err != nil {
+			return fmt.Errorf("restore: nothing was changed: %w", err)
+		}
 		report, err := backup.Restore(ctx, st, from, *replace, j)
 		broken, isJournal := errors.AsType[*backup.JournalError](err)
 		switch {

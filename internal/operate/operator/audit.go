@@ -41,10 +41,14 @@ const appendTries = 1000
 var ErrBusy = errors.New("operator: the audit trail is busy")
 
 // Record appends an entry to the audit trail. Its Seq and At are set here. It is durable when Record has returned nil.
+// It appends nothing while the keys cannot be read, see KeysFault of [Service].
 //
 // A service appends one entry at a time, in the order of the calls: those of many requests would otherwise take the
 // place at the end from each other again and again.
 func (s *Service) Record(ctx context.Context, e Entry) error {
+	if s.KeysFault != nil {
+		return s.KeysFault
+	}
 	s.appending.Lock()
 	defer s.appending.Unlock()
 	for range appendTries {

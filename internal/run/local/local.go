@@ -14,6 +14,7 @@ import (
 	"os/user"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/keyfile"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
@@ -109,15 +110,37 @@ func Entry(action, object string, before, after any) operator.Entry {
 	return by.Entry(action, object, before, after)
 }
 
-// NewTrail returns the operators and the audit trail of a store, for a command. Without the keys of the journal its
-// entries have no MAC, which the server reports. A command is not refused for that: an operator who has lost these keys
-// must still be able to revoke an API key.
+// NewTrail returns the operators and the audit trail of a store, for a command. If the keys of the journal are lost, its
+// entries have no MAC, which the server reports: an operator who has lost these keys must still be able to revoke an API
+// key. While the keys are there, and only the key helper does not open them, it takes no entry. One without a MAC would
+// spoil the trail for good, and the command can be run again.
 func NewTrail(c *config.Config, st operator.Store, ring store.Sealer) *operator.Service {
 	s := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
 	if c.Journal.Keys != "" {
-		s.Keys, _ = c.JournalKeyFile().LoadOrCreate()
+		s.Keys, s.KeysFault = ifClosed(c.JournalKeyFile().LoadOrCreate())
 	}
 	return s
+}
+
+// ifClosed returns the keys, and the error only if it says that they do not open now.
+func ifClosed(keys *journal.Keys, err error) (*journal.Keys, error) {
+	if _, isClosed := errors.AsType[*keyfile.ClosedError](err); isClosed {
+		return nil, err
+	}
+	return keys, nil
+}
+
+// CheckTrail returns an error if the keys of the audit trail are there and do not open now, for a command that can write
+// its entry only after the act. It makes no file.
+func CheckTrail(file string) error {
+	c, err := config.Read(file)
+	if err == nil && c.Journal.Keys != "" {
+		_, err = ifClosed(c.JournalKeyFile().Load())
+	}
+	if err != nil {
+		return fmt.Errorf("audit trail: %w", err)
+	}
+	return nil
 }
 
 // Record adds what a command is about to do to the audit trail. When that fails, the command does nothing.

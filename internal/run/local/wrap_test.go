@@ -7,22 +7,24 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/openthreeds/threeds/internal/base/keyfile"
 	"github.com/openthreeds/threeds/internal/base/keyhelper/keyhelpertest"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// TestKeyWrapWritesBothFilesAsConfigured: files in the clear are wrapped, and written in the clear again without
-// wrapping_key. The secrets stay the same, and what has nothing to do says so. Until it is wrapped, a file in the clear
-// is refused. Without a helper the command changes nothing.
-func TestKeyWrapWritesBothFilesAsConfigured(t *testing.T) {
-	fake := keyhelpertest.New(t)
+// newWrapSite returns the path of a configuration, a helper with the wrapping key threeds, and what writes the
+// configuration with a section key_helper.
+func newWrapSite(t *testing.T) (file string, fake *keyhelpertest.Fake, configure func(helper string)) {
+	t.Helper()
+	fake = keyhelpertest.New(t)
 	fake.AddWrappingKey("threeds")
-	dir := t.TempDir()
-	file := filepath.Join(dir, "threeds.yaml")
-	configure := func(helper string) {
+	file = filepath.Join(t.TempDir(), "threeds.yaml")
+	return file, fake, func(helper string) {
+		t.Helper()
 		const pair = "{cert: none.pem, key: none.pem}"
 		text := fmt.Sprintf("results: {url: \"https://results.example/\", tls: %[1]s}\nstore: {url: \"file:data\"}\n"+
 			"server: {reference_number: 3DS_LOA_SER_TEST_020301_00001}\n%[2]s\ndirectories:\n"+
@@ -32,6 +34,23 @@ func TestKeyWrapWritesBothFilesAsConfigured(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// helperSection returns the section key_helper of a helper.
+func helperSection(fake *keyhelpertest.Fake, wrappingKey string) string {
+	command := fake.Command()
+	text := fmt.Sprintf("key_helper: {command: [%q, %q, %q], timeout: 1m", command[0], command[1], command[2])
+	if wrappingKey != "" {
+		text += ", wrapping_key: " + wrappingKey
+	}
+	return text + "}"
+}
+
+// TestKeyWrapWritesBothFilesAsConfigured: files in the clear are wrapped, and written in the clear again without
+// wrapping_key. The secrets stay the same, and what has nothing to do says so. Until it is wrapped, a file in the clear
+// is refused. Without a helper the command changes nothing.
+func TestKeyWrapWritesBothFilesAsConfigured(t *testing.T) {
+	file, fake, configure := newWrapSite(t)
 	withKeys := func() (id string, err error) {
 		err = WithKeys(t.Context(), file, func(c *config.Config, _ store.Store, ring *keyring.Ring) error {
 			id = ring.KeyIDs().Current
@@ -52,10 +71,9 @@ func TestKeyWrapWritesBothFilesAsConfigured(t *testing.T) {
 	if said, err := wrap(); err == nil || !strings.Contains(err.Error(), "no key_helper") || said != "" {
 		t.Errorf("without a helper: %s, %v", said, err)
 	}
-	command := fmt.Sprintf("command: [%q, %q, %q], timeout: 1m", fake.Command()[0], fake.Command()[1], fake.Command()[2])
 	for _, step := range []struct{ helper, said string }{
-		{"key_helper: {" + command + ", wrapping_key: threeds}", "wrapped by the key threeds"},
-		{"key_helper: {" + command + "}", "in the clear"},
+		{helperSection(fake, "threeds"), "wrapped by the key threeds"},
+		{helperSection(fake, ""), "in the clear"},
 	} {
 		configure(step.helper)
 		isWrapped := strings.Contains(step.helper, "wrapping_key")
@@ -68,7 +86,7 @@ func TestKeyWrapWritesBothFilesAsConfigured(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"keys.json", "journal-keys.json"} {
-			data, err := os.ReadFile(filepath.Join(dir, "data", name))
+			data, err := os.ReadFile(filepath.Join(filepath.Dir(file), "data", name))
 			if err != nil || bytes.Contains(data, []byte("wrapped_by")) != isWrapped {
 				t.Errorf("%s: %s has %s, %v", step.said, name, data, err)
 			}
@@ -90,4 +108,67 @@ func TestKeyWrapWritesBothFilesAsConfigured(t *testing.T) {
 	if err != nil || entries != 2 {
 		t.Errorf("the audit trail has %d entries, want 2, %v", entries, err)
 	}
+}
+
+// TestKeyWrapIsNoPartOfARotation: while a command rotates, key wrap changes nothing.
+func TestKeyWrapIsNoPartOfARotation(t *testing.T) {
+	file, fake, configure := newWrapSite(t)
+	configure("")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(WithKeys(t.Context(), file, func(_ *config.Config, st store.Store, _ *keyring.Ring) error {
+		_, err := st.Acquire(t.Context(), "key rotation", "another command", time.Minute)
+		return err
+	}))
+	configure(helperSection(fake, "threeds"))
+	say := func(format string, args ...any) { t.Errorf("says "+format, args...) }
+	if err := WrapKeyFiles(t.Context(), file, say); err == nil || !strings.Contains(err.Error(), "key wrap: a rotation is under way") {
+		t.Errorf("key wrap: %v", err)
+	}
+	if by, err := keyfile.WrappedBy(filepath.Join(filepath.Dir(file), "data", "keys.json")); err != nil || by != "" {
+		t.Errorf("the key file is wrapped by %q, %v", by, err)
+	}
+}
+
+// TestNoEntryWithoutItsProof: a command whose entry of the audit trail could have no MAC, because the key helper does
+// not open the keys of the journal, does nothing. The trail stays without a gap, and the same command works later.
+func TestNoEntryWithoutItsProof(t *testing.T) {
+	file, fake, configure := newWrapSite(t)
+	configure(helperSection(fake, "threeds"))
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(WithKeys(t.Context(), file, func(c *config.Config, _ store.Store, _ *keyring.Ring) error { return c.JournalKeyFile().Create() }))
+	record := func() error { return RecordJournal(t.Context(), file, "journal.archive", "", nil) }
+	must(record())
+	fake.Break(keyhelpertest.Refuse)
+	if err := record(); err == nil || !strings.Contains(err.Error(), "audit trail: ") || !strings.Contains(err.Error(), "CKR_DEVICE_ERROR") {
+		t.Errorf("without the helper: %v", err)
+	}
+	if err := CheckTrail(file); err == nil {
+		t.Error("a command that writes its entry after the act is not kept from it")
+	}
+	fake.Break("")
+	must(CheckTrail(file))
+	must(record())
+	must(WithKeys(t.Context(), file, func(_ *config.Config, st store.Store, _ *keyring.Ring) error {
+		all, err := st.AuditEntries(t.Context(), store.AuditQuery{Limit: 100})
+		if len(all) != 2 {
+			t.Errorf("the trail has %d entries, want 2", len(all))
+		}
+		for _, e := range all {
+			const withoutMAC = 16 + 32 // the salt and the link
+			if len(e.Link) <= withoutMAC {
+				t.Errorf("entry %d has no MAC", e.Seq)
+			}
+		}
+		return err
+	}))
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
+	"github.com/openthreeds/threeds/internal/base/keyfile"
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/base/tasks"
 	"github.com/openthreeds/threeds/internal/edge/console"
@@ -80,21 +81,25 @@ func openJournalStore(ctx context.Context, at config.StoreURL, keys *journal.Key
 	return journal.OpenFiles(at.Dir, keys)
 }
 
-// newJournal returns the journal of a server; nil if it has none. What is wrong with its keys keeps no server from
-// starting.
-func (s *Server) newJournal(settings *JournalSettings) *journal.Journal {
+// newJournal returns the journal of a server; nil if it has none. Keys that are lost keep no server from starting. Keys
+// that the key helper does not open now do: without them there would be no journal, and no MAC in the audit trail, until
+// the next start.
+func (s *Server) newJournal(settings *JournalSettings) (*journal.Journal, error) {
 	if settings == nil {
-		return nil
+		return nil, nil
 	}
 	at := cmp.Or(settings.URL, s.cfg.StoreURL)
 	file := journal.KeyFile{
 		Path: cmp.Or(settings.Keys, filepath.Join(at.Dir, "journal-keys.json")), Dir: at.Dir, Vault: s.cfg.Vault,
 	}
 	keys, err := file.LoadOrCreate()
+	if _, isClosed := errors.AsType[*keyfile.ClosedError](err); isClosed {
+		return nil, fmt.Errorf("journal.keys: %w", err)
+	}
 	if err != nil {
 		s.cfg.Log.Error("there is no journal", "err", err)
 		s.journalKeysProblem = "journal.keys: its file can be neither read nor made, so that there is no journal; the log says why"
-		return nil
+		return nil, nil
 	}
 	j := journal.New(journal.Lazy(func(ctx context.Context) (journal.Store, error) {
 		return openJournalStore(ctx, at, keys)
@@ -104,24 +109,27 @@ func (s *Server) newJournal(settings *JournalSettings) *journal.Journal {
 	j.CatchUp = s.catchUpJournal
 	j.Trail = s.trailEnd
 	s.registerJournalMetrics(j)
-	return j
+	return j, nil
 }
 
-// loadTrailKeys returns the keys that sign the audit trail: those of the journal, or without one those of its file.
-// What is wrong with them keeps no server from starting.
-func (s *Server) loadTrailKeys() *journal.Keys {
+// loadTrailKeys returns the keys that sign the audit trail: those of the journal, or without one those of its file. What
+// keeps a server from starting is the same as in newJournal.
+func (s *Server) loadTrailKeys() (*journal.Keys, error) {
 	switch {
 	case s.journal != nil:
-		return s.journal.Keys
+		return s.journal.Keys, nil
 	case s.cfg.Journal != nil || s.cfg.TrailKeys == "":
-		return nil // what is wrong with the keys of the journal was logged
+		return nil, nil // what is wrong with the keys of the journal was logged
 	}
 	keys, err := journal.KeyFile{Path: s.cfg.TrailKeys, Dir: s.cfg.StoreURL.Dir, Vault: s.cfg.Vault}.LoadOrCreate()
+	if _, isClosed := errors.AsType[*keyfile.ClosedError](err); isClosed {
+		return nil, fmt.Errorf("journal.keys: %w", err)
+	}
 	if err != nil {
 		s.cfg.Log.Error("the audit trail is not signed", "err", err)
 		s.journalKeysProblem = "journal.keys: its file can be neither read nor made, so that the audit trail is not signed; the log says why"
 	}
-	return keys
+	return keys, nil
 }
 
 // signTrail checks the audit trail each minute, and signs its days that are over, until ctx ends.

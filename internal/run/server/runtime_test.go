@@ -438,7 +438,9 @@ func TestExchangesAreCounted(t *testing.T) {
 // them, or neither does.
 func TestD126PersonalDataByAReload(t *testing.T) {
 	n, cfg := idleServer(t)
-	n.journal = n.newJournal(&JournalSettings{})
+	var err error
+	n.journal, err = n.newJournal(&JournalSettings{})
+	must(t, err)
 	n.startRuntime = func(g *runtime) { g.stopRefresh = func() {} }
 	n.startRuntime(n.active)
 	ctx, stop := context.WithCancel(t.Context())

@@ -258,8 +258,12 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.startClock(ctx, db)
 	s.began = s.timestamp()
 	s.requests = obs.NewRequestLog(cfg.Log, s.metrics, s.cfg.Now)
-	s.journal = s.newJournal(cfg.Journal)
-	s.trailKeys = s.loadTrailKeys()
+	if s.journal, err = s.newJournal(cfg.Journal); err == nil {
+		s.trailKeys, err = s.loadTrailKeys()
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	s.requests.Ended = s.journalRequest
 	s.registerMetrics()
 	registerStoreMetrics(s.metrics, db)
