@@ -159,6 +159,7 @@ func (l *loader) loadFiles(now time.Time) {
 	l.loadAgentSecret()
 	l.loadTracingFiles(now)
 	l.loadConsoleFiles(now)
+	l.warnOfWrapping()
 }
 
 // loadListenerPair reads the certificate and the key of a listener, which is a part by itself. pairOf returns nil when

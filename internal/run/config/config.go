@@ -226,6 +226,8 @@ type Config struct {
 
 	// Helper is the process that KeyHelper names; nil if there is none. It is started when it is first used. Close it.
 	Helper *keyhelper.Helper
+	// heldKeys are the labels of keys of the helper that are next to certificates in use.
+	heldKeys []string
 
 	lines map[string]int // of the keys that the file gives a value, by path
 }

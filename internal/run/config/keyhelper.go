@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/base/keyfile"
@@ -61,6 +62,7 @@ func (l *loader) useHeldKey(k *KeyPair, label, path string, chain []*x509.Certif
 		}
 		return
 	}
+	l.config.heldKeys = append(l.config.heldKeys, label)
 	signer, err := helper.Signer(label)
 	if err != nil {
 		l.fault(path, "%v", err)
@@ -76,6 +78,47 @@ func (l *loader) useHeldKey(k *KeyPair, label, path string, chain []*x509.Certif
 		pair.Certificate = append(pair.Certificate, cert.Raw)
 	}
 	k.Certificate = pair
+}
+
+// keyFiles returns the files that a vault seals, by the keys of the configuration.
+func (c *Config) keyFiles() map[string]string {
+	return map[string]string{"keys": c.Keys, "journal.keys": c.Journal.Keys}
+}
+
+// warnOfWrapping warns of files of keys that are wrapped by another key than the one that is to wrap them. They open,
+// as long as the helper has that key, too.
+func (l *loader) warnOfWrapping() {
+	c := l.config
+	if c.Helper == nil {
+		return
+	}
+	for path, file := range c.keyFiles() {
+		by, err := keyfile.WrappedBy(file)
+		switch {
+		case err != nil, by == "", by == c.KeyHelper.WrappingKey: // what else is wrong is reported where it is read
+		case c.KeyHelper.WrappingKey == "":
+			l.warn(path, "its file is wrapped by the key %q, and key_helper.wrapping_key is unset (threeds key wrap writes it in "+
+				"the clear; until then keep the key)", by)
+		default:
+			l.warn(path, "its file is wrapped by the key %q, and key_helper.wrapping_key is another one (threeds key wrap "+
+				"changes that; until then keep the key)", by)
+		}
+	}
+}
+
+// HelperKeys returns the labels of the keys of the helper that are in use, some of them twice: next to certificates, and
+// for the files of keys as they are now.
+func (c *Config) HelperKeys() []string {
+	if c.Helper == nil {
+		return nil
+	}
+	labels := append(slices.Clone(c.heldKeys), c.KeyHelper.WrappingKey)
+	for _, file := range c.keyFiles() {
+		if by, err := keyfile.WrappedBy(file); err == nil {
+			labels = append(labels, by)
+		}
+	}
+	return labels
 }
 
 // Vault returns what seals the files of keys.

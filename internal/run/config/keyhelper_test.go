@@ -6,9 +6,11 @@ import (
 	"crypto/tls"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/openthreeds/threeds/internal/base/keyfile"
 	"github.com/openthreeds/threeds/internal/base/keyhelper/keyhelpertest"
 )
 
@@ -103,5 +105,36 @@ func TestReloadWithoutHelperKeepsKeys(t *testing.T) {
 	write(t, file, []byte(strings.Replace(string(contents(t, file)), "timeout: 1m}", "timeout: 2s}", 1)))
 	if _, _, err := next.Reload(file, noon, check); err == nil || !strings.Contains(err.Error(), "key_helper: cannot change in a running process") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestFileThatAnotherKeyWrapsIsAWarning: the file opens, and who removes the old key from the HSM loses it.
+func TestFileThatAnotherKeyWrapsIsAWarning(t *testing.T) {
+	file, fake := helperConfig(t)
+	c, _, err := Load(file, noon)
+	must(t, err)
+	defer c.Helper.Close()
+	fake.AddWrappingKey("first")
+	sealed, err := keyfile.Vault{Wrapper: c.Helper, Label: "first"}.Seal("threeds keys.json", []byte("{}"))
+	must(t, err)
+	write(t, c.Keys, sealed)
+	if got := c.HelperKeys(); !slices.Contains(got, "first") || !slices.Contains(got, "client") {
+		t.Errorf("in use are %q", got)
+	}
+	text := string(contents(t, file))
+	for label, want := range map[string]string{
+		"": `keys: its file is wrapped by the key "first", and key_helper.wrapping_key is unset`, "first": "",
+		"second": `keys: its file is wrapped by the key "first", and key_helper.wrapping_key is another one`,
+	} {
+		if label != "" {
+			write(t, file, []byte(strings.Replace(text, "timeout: 1m}", "timeout: 1m, wrapping_key: "+label+"}", 1)))
+		}
+		c, _, err := Load(file, noon)
+		must(t, err)
+		c.Helper.Close()
+		if said := strings.Join(c.Warnings, "\n"); strings.Contains(said, "is wrapped by") != (want != "") || !strings.Contains(said, want) {
+			t.Errorf("wrapping_key %q: %s", label, said)
+		}
+		write(t, file, []byte(text))
 	}
 }

@@ -104,6 +104,9 @@ func (c *Config) Reload(file string, now time.Time, checkKeys func(file string) 
 	}
 	l.loadFiles(now)
 	next, err := l.finish()
+	if err == nil && len(next.Certificates.Faults(now)) > 0 { // a part of it may have kept a certificate of c
+		next.heldKeys = append(next.heldKeys, c.heldKeys...)
+	}
 	return next, l.files, err
 }
 

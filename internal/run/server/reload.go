@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/keyhelper"
 	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/edge/console"
 	"github.com/openthreeds/threeds/internal/operate/operator"
@@ -41,6 +42,10 @@ type reloader struct {
 	tried      config.Files // as they were at the last attempt
 	seen       config.Files // at the last reading, if they differed from tried
 	inUseFiles config.Files // that inUse was read from
+
+	// awaitsHelper is set when the last attempt has failed, in whole or in part, while requests to the key helper failed.
+	// Only run uses it.
+	awaitsHelper bool
 }
 
 // run reloads when the files have changed, and at a signal, until ctx ends.
@@ -54,8 +59,11 @@ func (r *reloader) run(ctx context.Context, again <-chan os.Signal, every time.D
 		case <-again:
 			r.reload(ctx, "signal")
 		case <-ticker.C:
-			if r.hasChanged() {
+			switch {
+			case r.hasChanged():
 				r.reload(ctx, "changed files")
+			case r.awaitsHelper && r.inUse.Load().Helper.Problem() == "":
+				r.reload(ctx, "the key helper answers again")
 			}
 		}
 	}
@@ -81,15 +89,34 @@ func (r *reloader) reload(ctx context.Context, why string) {
 	r.notifier.reloading()
 	defer r.notifier.ready()
 	former := r.inUse.Load()
+	var helper *keyhelper.Helper
+	if former != nil {
+		helper = former.Helper
+		helper.Keep(former.HelperKeys()) // what an earlier attempt has asked for counts no more
+	}
+	failures := helper.Failures()
 	warnings, changed, err := r.load(ctx)
 	defer func() { r.server.metrics.Reloaded(err == nil) }()
+	r.awaitsHelper = helper.Failures() > failures
 	if err != nil {
 		lines := faultLines(err)
-		r.log.Error("configuration refused, the previous one stays in use", "because_of", why, "faults", lines)
-		r.server.configProblem.Store(new(r.describeRefusal(lines)))
+		text := r.describeRefusal(lines)
+		if r.awaitsHelper {
+			text += triedAgain
+		}
+		r.log.Error("configuration refused, the previous one stays in use", "because_of", why, "faults", lines,
+			"tried_again", r.awaitsHelper)
+		r.server.configProblem.Store(&text)
 		return
 	}
+	inUse := r.inUse.Load()
+	helper.Keep(inUse.HelperKeys())
 	r.server.configProblem.Store(nil)
+	if r.awaitsHelper = r.awaitsHelper && len(inUse.Certificates.Faults(time.Now())) > 0; r.awaitsHelper {
+		text := "is in use in part, for the key helper has failed" + triedAgain
+		r.log.Warn("configuration in use in part, and tried again when the key helper answers")
+		r.server.configProblem.Store(&text)
+	}
 	for _, w := range warnings {
 		r.log.Warn("configuration", "warning", w)
 	}
@@ -97,6 +124,9 @@ func (r *reloader) reload(ctx context.Context, why string) {
 		"changed", changed)
 	r.record(ctx, former.Hash(), why)
 }
+
+// triedAgain says in /readyz when a configuration is tried again that the key helper has kept from use.
+const triedAgain = "; it is tried again when the key helper answers"
 
 // faultLines returns each fault of a configuration.
 func faultLines(err error) []string {

@@ -231,6 +231,16 @@ func TestSoftHSM(t *testing.T) {
 		return s.Metric(rig.ReloadApplied) >= 1 && signed() > before
 	})
 
+	// The key that is not in use any more may be removed.
+	for _, kind := range []string{"privkey", "pubkey"} {
+		h.do("--delete-object", "--type", kind, "--label", "visa-1")
+	}
+	metrics := s.Metrics()
+	if _, isThere := metrics[`threeds_key_helper_key_up{key="visa-1"}`]; isThere ||
+		metrics[`threeds_key_helper_key_up{key="visa-2"}`] != 1 || metrics[`threeds_key_helper_key_up{key="wrap-1"}`] != 1 {
+		t.Errorf("/metrics has the keys of the helper as %v", metrics)
+	}
+
 	// The secret of the key file, and then the key that wraps it.
 	secrets, id := keySecrets(t, s.ConfigFile), s.Identity().KeyFile.Current
 	if said := command(t, s.ConfigFile, "key", "rotate"); !strings.Contains(said, "confirmed by all 1 nodes") || s.Identity().KeyFile.Current == id {
