@@ -77,7 +77,6 @@ var runs = []run{
 	{"softhsm", "keys in an HSM, played by SoftHSM from Debian: the server starts, signs, rotates and is restored, and no file, " +
 		"backup or core dump has a secret; a minute, and a module proxy for the helper", "SOFTHSM=1", []command{
 		{".", ".ci/needs softhsm"},
-		goTest("deploy/helpers/pkcs11", "."),
 		goTest("testing", "-timeout=20m -run=^TestSoftHSM ./e2e/operators"),
 	}},
 	{"crash", "the server killed 2,000 times on each kind of store, the power of its disk lost 1,000 times, the disk full, " +

@@ -30,8 +30,8 @@ type Vault struct {
 	Label string
 }
 
-// A ClosedError says that a file does not open now, or cannot be made now: the Wrapper did not do what it was asked for,
-// or the vault is for other files. The file may be well, and open later.
+// A ClosedError says that a file does not open now, or cannot be made now: the Wrapper did not do what it was asked
+// for, or the vault is for other files. The file may be well, and open later.
 type ClosedError struct{ Err error }
 
 func (e *ClosedError) Error() string { return e.Err.Error() }

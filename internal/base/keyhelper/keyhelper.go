@@ -119,8 +119,8 @@ func (h *Helper) Unwrap(label string, wrapped []byte, context string) ([]byte, e
 // errEnded says that the process has ended before it answered.
 var errEnded = errors.New("the process has ended")
 
-// call sends a request and returns the data of its answer, which check accepts. A nil check accepts all. A request whose
-// process ends is sent again once.
+// call sends a request and returns the data of its answer, which check accepts. A nil check accepts all. A request
+// whose process ends is sent again once.
 func (h *Helper) call(r Request, check func(data []byte) error) ([]byte, error) {
 	data, err := h.ask(r, check, false)
 	if err != nil {

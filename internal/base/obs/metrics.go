@@ -271,7 +271,8 @@ func (m *Metrics) Reloaded(applied bool) {
 // Degraded adds a metric with the value 1 for each degraded part of the server, and 0 for each other part. ask is
 // called when the metrics are read.
 func (m *Metrics) Degraded(ask func() map[string]bool) {
-	m.Flags("threeds_degraded", "1 while a part of the server, as /readyz names it, is not well, 0 otherwise.", "what", ask)
+	m.Flags("threeds_degraded", "1 while a part of the server, as /readyz names it, is not well, 0 otherwise.", "what",
+		ask)
 }
 
 // Flags adds a metric with the value 1 for each value of its label for which ask returns true, and 0 for each other one

@@ -112,6 +112,11 @@ func TestDangerousActsAskForConfirmation(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	forms := dangerousForms(s)
+	for name := range forms {
+		if ops.Find(name).Danger == "" {
+			t.Errorf("%s asks for no confirmation", name)
+		}
+	}
 	var asked []operator.Intent
 	s.Pages.Confirm = func(_ http.ResponseWriter, _ *http.Request, summary string, what operator.Intent) {
 		if summary == "" {

@@ -97,8 +97,8 @@ func (l *loader) warnOfWrapping() {
 		switch {
 		case err != nil, by == "", by == c.KeyHelper.WrappingKey: // what else is wrong is reported where it is read
 		case c.KeyHelper.WrappingKey == "":
-			l.warn(path, "its file is wrapped by the key %q, and key_helper.wrapping_key is unset (threeds key wrap writes it in "+
-				"the clear; until then keep the key)", by)
+			l.warn(path, "its file is wrapped by the key %q, and key_helper.wrapping_key is unset (threeds key wrap writes it "+
+				"in the clear; until then keep the key)", by)
 		default:
 			l.warn(path, "its file is wrapped by the key %q, and key_helper.wrapping_key is another one (threeds key wrap "+
 				"changes that; until then keep the key)", by)
@@ -106,8 +106,8 @@ func (l *loader) warnOfWrapping() {
 	}
 }
 
-// HelperKeys returns the labels of the keys of the helper that are in use, some of them twice: next to certificates, and
-// for the files of keys as they are now.
+// HelperKeys returns the labels of the keys of the helper that are in use, some of them twice: next to certificates,
+// and for the files of keys as they are now.
 func (c *Config) HelperKeys() []string {
 	if c.Helper == nil {
 		return nil

@@ -110,10 +110,10 @@ func Entry(action, object string, before, after any) operator.Entry {
 	return by.Entry(action, object, before, after)
 }
 
-// NewTrail returns the operators and the audit trail of a store, for a command. If the keys of the journal are lost, its
-// entries have no MAC, which the server reports: an operator who has lost these keys must still be able to revoke an API
-// key. While the keys are there, and only the key helper does not open them, it takes no entry. One without a MAC would
-// spoil the trail for good, and the command can be run again.
+// NewTrail returns the operators and the audit trail of a store, for a command. If the keys of the journal are lost,
+// its entries have no MAC, which the server reports: an operator who has lost these keys must still be able to revoke
+// an API key. While the keys are there, and only the key helper does not open them, it takes no entry. One without a
+// MAC would spoil the trail for good, and the command can be run again.
 func NewTrail(c *config.Config, st operator.Store, ring store.Sealer) *operator.Service {
 	s := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
 	if c.Journal.Keys != "" {
@@ -130,8 +130,8 @@ func ifClosed(keys *journal.Keys, err error) (*journal.Keys, error) {
 	return keys, nil
 }
 
-// CheckTrail returns an error if the keys of the audit trail are there and do not open now, for a command that can write
-// its entry only after the act. It makes no file.
+// CheckTrail returns an error if the keys of the audit trail are there and do not open now, for a command that can
+// write its entry only after the act. It makes no file.
 func CheckTrail(file string) error {
 	c, err := config.Read(file)
 	if err == nil && c.Journal.Keys != "" {

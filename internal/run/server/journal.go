@@ -82,8 +82,8 @@ func openJournalStore(ctx context.Context, at config.StoreURL, keys *journal.Key
 }
 
 // newJournal returns the journal of a server; nil if it has none. Keys that are lost keep no server from starting. Keys
-// that the key helper does not open now do: without them there would be no journal, and no MAC in the audit trail, until
-// the next start.
+// that the key helper does not open now do: without them there would be no journal, and no MAC in the audit trail,
+// until the next start.
 func (s *Server) newJournal(settings *JournalSettings) (*journal.Journal, error) {
 	if settings == nil {
 		return nil, nil
@@ -112,8 +112,8 @@ func (s *Server) newJournal(settings *JournalSettings) (*journal.Journal, error)
 	return j, nil
 }
 
-// loadTrailKeys returns the keys that sign the audit trail: those of the journal, or without one those of its file. What
-// keeps a server from starting is the same as in newJournal.
+// loadTrailKeys returns the keys that sign the audit trail: those of the journal, or without one those of its file.
+// What keeps a server from starting is the same as in newJournal.
 func (s *Server) loadTrailKeys() (*journal.Keys, error) {
 	switch {
 	case s.journal != nil:

@@ -55,12 +55,18 @@ func newSoftHSM(t *testing.T) *softHSM {
 	t.Setenv("SOFTHSM2_CONF", filepath.Join(h.dir, "softhsm2.conf"))
 	h.run("softhsm2-util", "--init-token", "--free", "--label", "threeds", "--so-pin", "123456", "--pin", hsmPIN)
 	h.command = []string{filepath.Join(h.dir, "threeds-pkcs11"), "--module", hsmModule, "--token", "threeds", "--pin-file", filepath.Join(h.dir, "pin")}
-	build := exec.Command("go", "build", "-o", h.command[0], ".")
-	build.Dir, build.Env = filepath.Join(rig.DeployDir, "helpers", "pkcs11"), append(os.Environ(), "CGO_ENABLED=1")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	h.inModule("build", "-o", h.command[0], ".")
 	return h
+}
+
+// inModule runs a command of go in the module of the helper.
+func (h *softHSM) inModule(args ...string) {
+	h.t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Env = filepath.Join(rig.DeployDir, "helpers", "pkcs11"), append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		h.t.Fatalf("go %q: %v\n%s", args, err, out)
+	}
 }
 
 func (h *softHSM) run(name string, args ...string) string {
@@ -305,9 +311,10 @@ func TestSoftHSM(t *testing.T) {
 	}
 }
 
-// TestSoftHSMWrongPINIsTriedOnce: the helper logs in once, and answers all requests with what to do.
+// TestSoftHSMWrongPINIsTriedOnce: the helper logs in once, and answers all requests with what to do. Its own tests hold.
 func TestSoftHSMWrongPINIsTriedOnce(t *testing.T) {
 	h := newSoftHSM(t)
+	h.inModule("test", "-count=1", ".")
 	rig.WriteFile(t, filepath.Join(h.dir, "pin"), []byte("482912\n"))
 	helper := keyhelper.New(h.command, time.Minute)
 	defer helper.Close()
