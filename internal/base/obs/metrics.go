@@ -271,13 +271,20 @@ func (m *Metrics) Reloaded(applied bool) {
 // Degraded adds a metric with the value 1 for each degraded part of the server, and 0 for each other part. ask is
 // called when the metrics are read.
 func (m *Metrics) Degraded(ask func() map[string]bool) {
-	m.Flags("threeds_degraded", "1 while a part of the server, as /readyz names it, is not well, 0 otherwise.", "what",
+	m.addFlags("threeds_degraded", "1 while a part of the server, as /readyz names it, is not well, 0 otherwise.", "what",
 		ask)
 }
 
-// Flags adds a metric with the value 1 for each value of its label for which ask returns true, and 0 for each other one
-// that it returns. ask is called when the metrics are read.
-func (m *Metrics) Flags(name, help, label string, ask func() map[string]bool) {
+// HelperKeys adds a metric with the value 1 for each key of the key helper that is well, and 0 for each other one. ask
+// is called when the metrics are read, and returns the labels of keys.
+func (m *Metrics) HelperKeys(ask func() map[string]bool) {
+	m.addFlags("threeds_key_helper_key_up",
+		"1 while all that a key of the key helper was asked for works, 0 otherwise.", "key", ask)
+}
+
+// addFlags adds a metric with the value 1 for each value of its label for which ask returns true, and 0 for each other
+// one that it returns. ask is called when the metrics are read.
+func (m *Metrics) addFlags(name, help, label string, ask func() map[string]bool) {
 	desc := prometheus.NewDesc(name, help, []string{label}, nil)
 	m.registry.MustRegister(askedMetric{desc, func(to chan<- prometheus.Metric) {
 		for value, is := range ask() {

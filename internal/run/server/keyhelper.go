@@ -24,8 +24,7 @@ func registerKeyHelperMetrics(m *obs.Metrics, h *keyhelper.Helper) {
 	if h == nil {
 		h = keyhelper.New(nil, 0)
 	}
-	m.Flags("threeds_key_helper_key_up", "1 while all that a key of the key helper was asked for works, 0 otherwise.",
-		"key", h.Keys)
+	m.HelperKeys(h.Keys)
 	m.Gauge("threeds_key_helper_up", "1 while the key helper answers for all keys, or there is none, 0 otherwise.", "", "",
 		func() float64 {
 			if h.Problem() == "" {

@@ -90,6 +90,7 @@ func exposed(t *testing.T) exposition {
 	m.Degraded(func() map[string]bool {
 		return map[string]bool{"directory visa": true, "v1 visa": true, "api": true, "results": true, "browser": true, "console": true, "keys": true}
 	})
+	m.HelperKeys(func() map[string]bool { return map[string]bool{"visa-2026": true} })
 	m.RulesChecked("Shop", "visa", []obs.BrokenRule{{Element: "mcc", Rule: "require", InForce: true}})
 	m.Lists(map[string]time.Time{"directories[0].crls": time.Now()}, func(string) string { return "visa" })
 	m.Open("visa", "AReq", true)
