@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +15,7 @@ import (
 type scripted struct {
 	exchange
 	answers io.WriteCloser
-	late    bool // a request was not answered in time
+	late    atomic.Bool // a request was not answered in time
 	done    sync.WaitGroup
 }
 
@@ -24,7 +25,7 @@ func newScripted(timeout time.Duration, answer func(id uint64, reply func(uint64
 	toProcess, requests := io.Pipe()
 	out, answers := io.Pipe()
 	s := &scripted{answers: answers}
-	s.exchange = exchange{to: requests, timeout: timeout, waiting: make(map[uint64]*waiter), tooLate: func() { s.late = true }}
+	s.exchange = exchange{to: requests, timeout: timeout, waiting: make(map[uint64]*waiter), tooLate: func() { s.late.Store(true) }}
 	var handed sync.Mutex
 	var queue []uint64
 	arrived := make(chan struct{}, 100)
@@ -81,7 +82,7 @@ func TestK8TimeInTheQueueDoesNotCount(t *testing.T) {
 			all.Go(func() { <-w.answer })
 		}
 		all.Wait()
-		if s.late {
+		if s.late.Load() {
 			t.Error("a process that answers every 3 s is too late for a timeout of 5 s")
 		}
 	})
@@ -110,12 +111,12 @@ func TestK8RequestThatIsNeverAnsweredIsLate(t *testing.T) {
 		}
 		time.Sleep(5*time.Second + 999*time.Millisecond) // the request before it was answered after a second
 		synctest.Wait()
-		if s.late {
+		if s.late.Load() {
 			t.Error("it is late before its time is over")
 		}
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
-		if !s.late || !forgotten.isLate.Load() {
+		if !s.late.Load() || !forgotten.isLate.Load() {
 			t.Error("a request that is never answered is not late")
 		}
 	})
