@@ -62,6 +62,16 @@ type EraseRequest struct {
 	Merchant   string `json:"merchant,omitempty"`
 }
 
+// A HoldRequest is the body of POST journal/holds: what is held, and why. Members that are absent fit every record.
+type HoldRequest struct {
+	Name       string `json:"name"`                 // Of the case.
+	AcctNumber string `json:"acctNumber,omitempty"` // A whole card number, of which a keyed hash is kept.
+	Merchant   string `json:"merchant,omitempty"`
+	From       string `json:"from,omitempty"` // The first day, such as 2026-11-28.
+	To         string `json:"to,omitempty"`   // The last day; absent: without an end.
+	Reason     string `json:"reason"`         // For the audit trail and for those who see the hold in the console.
+}
+
 // A DisableRequest is the body of POST merchants/{name}/disable.
 type DisableRequest struct {
 	Reason string `json:"reason"` // For the audit trail and for those who see the merchant in the console.

@@ -96,6 +96,10 @@ directories:
 	d.acts.PasskeyURL = func() string { return "https://console.example" }
 	d.acts.Keeper = d.db
 	d.acts.Certificates = &clientcert.Service{Store: d.db, Sealer: ring, Now: time.Now}
+	st, _, err := server.OpenJournal(t.Context(), c)
+	must(t, err)
+	t.Cleanup(func() { _ = st.Close() })
+	d.acts.LegalHolds = st
 	d.acts.Erase = func(context.Context, journal.Query) (ops.Erased, error) { return ops.Erased{}, nil }
 	handler := &admin.Handler{Acts: d.acts, Log: log}
 	handler.Node = &admin.Node{
@@ -169,7 +173,7 @@ func (d *doors) command(args ...string) string {
 	var stdout, stderr bytes.Buffer
 	flags := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") })
 	if flags < 0 {
-		flags = 2
+		flags = max(2, len(args)-1) // before the last argument
 	}
 	args = slices.Insert(slices.Clone(args), flags, "--config", d.file)
 	if status := run(d.Context(), args, strings.NewReader(""), &stdout, &stderr); status != 0 {
@@ -263,6 +267,14 @@ func (d *doors) newDisabledMerchant() string {
 	_, err := d.acts.DisableMerchant(d.Context(), setUp, name, "stolen keys")
 	must(d.T, err)
 	return name
+}
+
+// newHold sets a legal hold and returns its name.
+func (d *doors) newHold() string {
+	d.Helper()
+	added, err := d.acts.AddHold(d.Context(), setUp, api.HoldRequest{Name: d.newName(), Merchant: actsMerchant, Reason: "a dispute"})
+	must(d.T, err)
+	return added.Name
 }
 
 // version returns the version of a merchant.
@@ -480,6 +492,15 @@ func actTests() map[string]actTest {
 			ops.Admin:   byAPI(ops.Admin, "POST journal/erase", `{"merchant": "Old Shop"}`, ""),
 			ops.Command: byCommand("journal", "erase", "--merchant", "Old Shop", "--yes"),
 			ops.Console: byForm("/erase", "do", "erase", "merchant", "Old Shop", "proof", "Old Shop"),
+		}},
+		"journal hold add": {(*doors).newName, map[ops.Door]way{
+			ops.Admin:   byAPI(ops.Admin, "POST journal/holds", `{"name": "ID", "merchant": "`+actsMerchant+`", "reason": "a dispute"}`, ""),
+			ops.Console: byForm("/holds", "name", "ID", "merchant", actsMerchant, "reason", "a dispute"),
+			ops.Command: byCommand("journal", "hold", "add", "--name", "ID", "--merchant", actsMerchant, "--reason", "a dispute"),
+		}},
+		"journal hold lift": {(*doors).newHold, map[ops.Door]way{
+			ops.Admin: byAPI(ops.Admin, "DELETE journal/holds/ID", "", ""), ops.Console: byForm("/holds/ID/lift"),
+			ops.Command: byCommand("journal", "hold", "lift", "ID"),
 		}},
 		"webhook events EVENT": {func(d *doors) string { return d.newEvent(d.newEndpoint()) }, map[ops.Door]way{
 			ops.Admin: byAPI(ops.Admin, "GET events/ID", "", ""), ops.Command: byCommand("webhook", "events", "--merchant", actsMerchant, "ID"),

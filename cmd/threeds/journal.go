@@ -70,6 +70,7 @@ var journalCommands = []cmdline.Command{
 		Does: `say what would be removed of a card or a merchant; with --yes remove it for good, and say how much
 			that was; with --archive from the files of archived days, too`,
 	},
+	{Name: "hold", Commands: holdCommands, Does: "legal holds, which erasure and retention leave out"},
 	{
 		Name: "verify", Run: verifyJournal,
 		Takes: `[--key FILE] [--config FILE] FILE`,
@@ -163,6 +164,7 @@ func eraseJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 				terminal.Count(done.Answers, "kept answer"))
 			fmt.Fprintf(cmd.Stdout, "erased: %s, %s\n", terminal.Count(done.Authentications, "authentication"),
 				terminal.Count(done.Records, "record"))
+			printHeld(cmd, "stays", done.Held)
 			if *dir == "" {
 				printUnreached(cmd, done.Unreached)
 				return nil
@@ -207,8 +209,16 @@ func showErasable(ctx context.Context, cmd *cmdline.Invocation, file, object str
 		_, err = fmt.Fprintf(cmd.Stdout,
 			"%s in the journal%s; --yes erases what belongs to the %s, events for webhooks and kept answers too\n",
 			found, newest, object)
-		if err != nil || hasFolder {
+		if err != nil {
 			return err
+		}
+		held, err := st.CountHeld(ctx, q)
+		if err != nil {
+			return err
+		}
+		printHeld(cmd, "would stay", held)
+		if hasFolder {
+			return nil
 		}
 		files, err := journal.ArchivedFiles(ctx, st, keys)
 		var names []string

@@ -91,6 +91,9 @@ func verifyFolder(ctx context.Context, cmd *cmdline.Invocation, dir, keyFile, co
 		fmt.Fprintf(cmd.Stderr, "threeds: %s of days that the journal does not keep any more\n",
 			terminal.Count(got.Old, "file"))
 	}
+	for _, name := range got.Held {
+		fmt.Fprintf(cmd.Stderr, "threeds: %s has to stay: a legal hold holds something in it\n", name)
+	}
 	if len(got.Faults) > 0 {
 		return fmt.Errorf("journal: %s not as written", terminal.Count(len(got.Faults), "file"))
 	}
@@ -110,6 +113,7 @@ func eraseFromFolder(ctx context.Context, cmd *cmdline.Invocation, st journal.St
 	}
 	fmt.Fprintf(cmd.Stdout, "erased from %s: %s\n", terminal.Count(done.Files, "file"),
 		terminal.Count(done.Entries, "record"))
+	printHeld(cmd, "stays in files", done.Held)
 	if len(done.Faults) > 0 {
 		return fmt.Errorf("journal: %s could not be erased from", terminal.Count(len(done.Faults), "file"))
 	}

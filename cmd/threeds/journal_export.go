@@ -92,6 +92,10 @@ func verifyJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	if got.Archived > 0 {
 		archived = fmt.Sprintf(", %d days archived in files", got.Archived)
 	}
+	if got.Holds > 0 {
+		archived += fmt.Sprintf(", %s, %s kept by them", terminal.Count(got.Holds, "legal hold"),
+			terminal.Count(got.Held, "day"))
+	}
 	_, err = fmt.Fprintf(cmd.Stdout, "ok: %d records, %d erased, %d days%s\n", got.Records, got.Erased, got.Days, archived)
 	return err
 }

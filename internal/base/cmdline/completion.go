@@ -17,6 +17,7 @@ func Shells() []string { return []string{"bash", "zsh", "fish", "powershell"} }
 var completionTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 	"all":    allCommands,
 	"groups": groupNames,
+	"inner":  innerGroupNames,
 	"join":   strings.Join,
 	// The texts of one line, as a word of the shell.
 	"quote":      func(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" },
@@ -44,6 +45,14 @@ func groupNames(program *Description) (names []string) {
 		if len(d.Commands) > 0 {
 			names = append(names, d.Name)
 		}
+	}
+	return names
+}
+
+// innerGroupNames returns the names of the groups in groups, such as "journal hold".
+func innerGroupNames(program *Description) (names []string) {
+	for i := range program.Commands {
+		names = append(names, groupNames(&program.Commands[i])...)
 	}
 	return names
 }

@@ -42,10 +42,12 @@ func (m *Manual) overview(program *Description) string {
 // page returns the page of a command, or of a group with all its commands.
 func (m *Manual) page(d *Description) string {
 	p := m.newPage("threeds-"+d.Name, d.Does())
-	commands := d.Commands
-	if len(commands) == 0 {
-		commands = []Description{*d}
-	}
+	var commands []Description
+	d.Walk(func(c *Description) {
+		if len(c.Commands) == 0 {
+			commands = append(commands, *c)
+		}
+	})
 	p.head("SYNOPSIS")
 	for i := range commands {
 		p.forms(&commands[i], i == 0)

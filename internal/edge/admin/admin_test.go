@@ -64,9 +64,12 @@ func newSite(t *testing.T) *site {
 	s.handler.Hooks = &webhook.Service{Store: db, Sealer: ring, Now: time.Now, Log: s.handler.Log}
 	s.handler.Hooks.Configure(hookSettings())
 	s.addJournal()
-	s.handler.Erase = func(ctx context.Context, q journal.Query) (ops.Erased, error) {
-		a, n, err := s.handler.Journal.Erase(ctx, q)
-		return ops.Erased{Authentications: a, Records: n}, err
+	s.handler.LegalHolds = s.handler.Journal
+	s.handler.Erase = func(ctx context.Context, q journal.Query) (done ops.Erased, err error) {
+		if done.Held, err = s.handler.Journal.CountHeld(ctx, q); err == nil {
+			done.Authentications, done.Records, err = s.handler.Journal.Erase(ctx, q)
+		}
+		return done, err
 	}
 	s.addNode()
 	for _, name := range callers() {

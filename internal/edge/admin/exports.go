@@ -212,6 +212,8 @@ func AllowEraseTime(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(eraseTime))
 }
 
+func listHolds(h *Handler, r *request) (any, error) { return h.Holds(r.Context(), r.actor) }
+
 func eraseJournal(h *Handler, r *request) (any, error) {
 	var asked struct {
 		AcctNumber string `json:"acctNumber"`

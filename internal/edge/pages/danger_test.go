@@ -40,6 +40,9 @@ func dangerousForms(s *site) map[string]dangerousForm {
 		s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"activate"}}), 303)
 	}
 	s.InstallCertificate(ca, "third.example", "")
+	_, err = s.Admin.AddHold(s.Context(), operator.Actor{Who: "cli:test", Role: operator.Admin},
+		api.HoldRequest{Name: "case 17", Merchant: shop, Reason: "a dispute"})
+	must(s, err)
 	waits := operator.Approval{
 		Intent: operator.Intent{Act: "token revoke", Object: "ci"}, AskedBy: "passkey:vera", Asker: "vera", Path: "/tokens/ci/revoke",
 	}
@@ -52,18 +55,19 @@ func dangerousForms(s *site) map[string]dangerousForm {
 	_, err = s.Admin.DisableMerchant(s.Context(), cli, otherShop, "stolen keys")
 	must(s, err)
 	return map[string]dangerousForm{
-		"approval allow":  {"/approvals/" + waits.ID, "token revoke: ci", url.Values{"do": {"allow"}}},
-		"journal erase":   {"/erase", "merchant " + shop, url.Values{"do": {"erase"}, "merchant": {shop}, "proof": {shop}}},
-		"token create":    {"/tokens", "new", url.Values{"name": {"new"}, "role": {"viewer"}}},
-		"token revoke":    {"/tokens/ci/revoke", "ci", url.Values{}},
-		"operator invite": {"/operators", "", url.Values{"role": {"viewer"}}},
-		"operator role":   {"/operators/kim", "kim", url.Values{"role": {"viewer"}}},
-		"operator remove": {"/operators/vera", "vera", url.Values{"do": {"remove"}}},
-		"cert activate":   {"/certificates/visa", "visa: CN=third.example", url.Values{"do": {"activate"}}},
-		"cert rollback":   {"/certificates/visa", "visa: CN=second.example", url.Values{"do": {"rollback"}}},
-		"key revoke":      {"/keys/" + key.Hash + "/revoke", shop + ": " + key.Hash, url.Values{}},
-		"merchant enable": {"/merchants/" + url.PathEscape(otherShop), otherShop, url.Values{"do": {"enable"}}},
-		"merchant remove": {"/merchants/Fjord", "Fjord", url.Values{"do": {"remove"}, "version": {fjord.Version}}},
+		"approval allow":    {"/approvals/" + waits.ID, "token revoke: ci", url.Values{"do": {"allow"}}},
+		"journal erase":     {"/erase", "merchant " + shop, url.Values{"do": {"erase"}, "merchant": {shop}, "proof": {shop}}},
+		"journal hold lift": {"/holds/case%2017/lift", "case 17", url.Values{}},
+		"token create":      {"/tokens", "new", url.Values{"name": {"new"}, "role": {"viewer"}}},
+		"token revoke":      {"/tokens/ci/revoke", "ci", url.Values{}},
+		"operator invite":   {"/operators", "", url.Values{"role": {"viewer"}}},
+		"operator role":     {"/operators/kim", "kim", url.Values{"role": {"viewer"}}},
+		"operator remove":   {"/operators/vera", "vera", url.Values{"do": {"remove"}}},
+		"cert activate":     {"/certificates/visa", "visa: CN=third.example", url.Values{"do": {"activate"}}},
+		"cert rollback":     {"/certificates/visa", "visa: CN=second.example", url.Values{"do": {"rollback"}}},
+		"key revoke":        {"/keys/" + key.Hash + "/revoke", shop + ": " + key.Hash, url.Values{}},
+		"merchant enable":   {"/merchants/" + url.PathEscape(otherShop), otherShop, url.Values{"do": {"enable"}}},
+		"merchant remove":   {"/merchants/Fjord", "Fjord", url.Values{"do": {"remove"}, "version": {fjord.Version}}},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
+	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
 // serveErase answers the form, which may take long.
@@ -38,6 +39,7 @@ type erasure struct {
 	Found    int    // authentications in the journal, at most maxByCard
 	HasMore  bool
 	Newest   time.Time
+	Held     []journal.HeldBack // what stays for legal holds
 }
 
 // proveCard returns a value that the confirmation has in place of the card number, so that no other card can be
@@ -101,6 +103,9 @@ func (h *Handler) askToErase(v *visit, number, name string) (result, error) {
 	}
 	if asked.Found, asked.HasMore = len(page.Data), page.Next != ""; asked.Found > 0 {
 		asked.Newest = page.Data[0].Created
+	}
+	if asked.Held, err = h.Acts.CountHeld(v.Context(), v.session.Actor, number, name); err != nil {
+		return result{}, err
 	}
 	return showErase(&eraseView{Asked: asked}), nil
 }

@@ -130,6 +130,9 @@ func routes() []route {
 		{"POST /operators", []string{"operator invite"}, inviteOperator},
 		{"POST /operators/{name}", []string{"operator role", "operator remove"}, changeOperator},
 		{"GET /erase", []string{"journal erase"}, erasePage},
+		{"GET /holds", []string{"journal hold list"}, holdsPage},
+		{"POST /holds", []string{"journal hold add"}, addHold},
+		{"POST /holds/{name}/lift", []string{"journal hold lift"}, liftHold},
 		{"GET /approvals", []string{"approval list"}, approvalsPage},
 		{"POST /approvals/{id}", []string{"approval allow", "approval refuse"}, changeApproval},
 	}
@@ -399,6 +402,7 @@ func (h *Handler) navigation(v *visit) []navGroup {
 		{"House", "/configuration", "Configuration", "sliders", "config show"},
 		{"House", "/audit", "Audit", "book", "audit search"},
 		{"House", "/erase", "Erase", "eraser", "journal erase"},
+		{"House", "/holds", "Legal holds", "lock", "journal hold list"},
 		{"House", "/approvals", "Approvals", "check", "approval list"},
 		{"House", "/operators", "Operators", "person", "operator list"},
 		{"House", "/tokens", "Tokens", "key", "token list"},

@@ -35,6 +35,8 @@ type Erased struct {
 	Records         int `json:"records"`
 	Events          int `json:"events"`  // for webhooks
 	Answers         int `json:"answers"` // kept for an Idempotency-Key
+	// authentications that stay for a legal hold; they go when it is lifted
+	Held []journal.HeldBack `json:"held,omitempty"`
 	// files of archived days, which the erasure does not reach; threeds journal erase --archive does
 	Unreached []string `json:"unreached,omitempty"`
 }
@@ -45,7 +47,7 @@ func (a *Acts) EraseJournal(ctx context.Context, by operator.Actor, card, mercha
 		return Erased{}, err
 	}
 	if a.Erase == nil {
-		return Erased{}, refuse(Missing, "The journal is off.")
+		return Erased{}, errJournalOff
 	}
 	card = message.PlainCardNumber(card)
 	object, n := "merchant "+merchant, len(card)
@@ -65,5 +67,6 @@ func (a *Acts) EraseJournal(ctx context.Context, by operator.Actor, card, mercha
 		return Erased{}, err
 	}
 	// An erasure that has begun is finished, even if the caller no longer waits for the answer.
-	return a.Erase(context.WithoutCancel(ctx), journal.Query{Card: card, Merchant: merchant, By: by.Who})
+	done, err := a.Erase(context.WithoutCancel(ctx), journal.Query{Card: card, Merchant: merchant, By: by.Who})
+	return done, translate(err, errHoldsUnknown)
 }

@@ -49,6 +49,8 @@ type Acts struct {
 	// Erase removes what belongs to the card or the merchant of a query, from the journal and from all other places
 	// that have the same data; nil means that there is no journal.
 	Erase func(ctx context.Context, q journal.Query) (Erased, error)
+	// LegalHolds are those of the journal; nil means that there is no journal.
+	LegalHolds HoldStore
 	// FourEyes returns the groups of dangerous acts that a second person has to allow; nil means none, see Danger of
 	// [Act].
 	FourEyes func() []string

@@ -51,7 +51,7 @@ var (
 // table returns the one table of acts and rights.
 func table() []Act {
 	return slices.Concat(
-		webhookActs(), keyActs(), merchantActs(), operatorActs(), directoryActs(), journalActs(),
+		webhookActs(), keyActs(), merchantActs(), operatorActs(), directoryActs(), journalActs(), holdActs(),
 		approvalActs(),
 		[]Act{{Name: "api describe", Least: operator.Viewer, IsForOwn: true, Doors: []Door{Admin}}},
 	)

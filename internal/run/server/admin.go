@@ -67,6 +67,7 @@ func (s *Server) newActs() *ops.Acts {
 		},
 	}
 	if s.journal != nil {
+		acts.LegalHolds = s.journal.Store
 		acts.Erase = func(ctx context.Context, q journal.Query) (ops.Erased, error) {
 			return EraseFromJournal(ctx, s.journal.Store, s.journal.Keys, s.db, s.ring.Load(), q)
 		}

@@ -502,6 +502,9 @@ func EraseFromJournal(ctx context.Context, j journal.Store, keys *journal.Keys, 
 			return done, err
 		}
 	}
+	if done.Held, err = j.CountHeld(ctx, q); err != nil {
+		return done, err
+	}
 	merchant := q.Merchant
 	if q.Card != "" {
 		merchant = "" // of a card at a merchant only what is about the card

@@ -15,8 +15,12 @@ type expiringStore struct {
 	before chan time.Time
 }
 
-func (expiringStore) Sign(context.Context, time.Time) error           { return nil }
-func (expiringStore) Faults() []string                                { return nil }
+func (expiringStore) Sign(context.Context, time.Time) error { return nil }
+func (expiringStore) Faults() []string                      { return nil }
+func (expiringStore) EraseDue(context.Context) (int, error) { return 0, nil }
+
+func (expiringStore) Holds(context.Context) (journal.Holds, error) { return journal.Holds{}, nil }
+
 func (expiringStore) ExpirePersonal(context.Context, time.Time) error { return nil }
 
 func (expiringStore) Head(context.Context, time.Time, *journal.ChainEnd) (journal.Head, error) {

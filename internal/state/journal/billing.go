@@ -367,17 +367,20 @@ func (s *fileStore) billing(ctx context.Context, isWanted func(month string) boo
 	return all, until, nil
 }
 
-// bookMonth books a month whose file is about to be deleted.
+// bookMonth books a month whose file is about to be deleted, or loses days.
 func (s *fileStore) bookMonth(ctx context.Context, month string, begin, end time.Time) error {
+	kept, err := s.month(ctx, billingFile, true)
+	if err != nil {
+		return err
+	}
+	if _, until, err := kept.bookedBilling(ctx); err != nil || until >= end.UnixMilli() {
+		return err
+	}
 	db, err := s.month(ctx, month, true)
 	if err != nil {
 		return err
 	}
 	counts, _, err := db.billing(ctx, BillingQuery{From: begin, To: end})
-	if err != nil {
-		return err
-	}
-	kept, err := s.month(ctx, billingFile, true)
 	if err != nil {
 		return err
 	}

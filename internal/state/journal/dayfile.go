@@ -63,7 +63,7 @@ func (k *known) filesOfDay(day string) (names []string) {
 func (k *known) newestFiles() (all []DayFile) {
 	for _, name := range slices.SortedFunc(maps.Keys(k.files), compareDayFiles) {
 		f := k.files[name][len(k.files[name])-1]
-		if f.Day() >= k.since {
+		if k.hasDay(f.Day()) {
 			all = append(all, f)
 		}
 	}

@@ -86,6 +86,7 @@ type FolderVerified struct {
 	Verified
 	Files  int      // Files is how many files are as they were written.
 	Old    int      // Old is how many more files are of days that the journal does not keep any more.
+	Held   []string // Held are those of Old that have something that a legal hold holds: they have to stay.
 	Faults []string // Faults says which files are not as they should be, and why.
 }
 
@@ -95,6 +96,7 @@ func (f *Folder) Verify(ctx context.Context, st Store) (v FolderVerified, err er
 	if err := readAllSeals(ctx, st, f.Keys, &k, func(*Seal, *statement) error { return nil }); err != nil {
 		return v, err
 	}
+	holds := f.Keys.openHolds(&k)
 	names, err := listDayFiles(f.Dir)
 	if err != nil {
 		return v, err
@@ -105,8 +107,11 @@ func (f *Folder) Verify(ctx context.Context, st Store) (v FolderVerified, err er
 	slices.SortFunc(names, compareDayFiles)
 	for _, name := range slices.Compact(names) {
 		file := DayFile{Name: name}
-		if file.Day() < k.since {
+		if !k.hasDay(file.Day()) {
 			v.Old++
+			if f.isHeld(name, holds) {
+				v.Held = append(v.Held, name)
+			}
 			continue
 		}
 		c := checkDayFile(f.Dir, name, k.files[name], &k, f.Keys.publicKeys())
@@ -116,6 +121,20 @@ func (f *Folder) Verify(ctx context.Context, st Store) (v FolderVerified, err er
 		v.add(&c)
 	}
 	return v, nil
+}
+
+// isHeld reports whether a file has something that a hold holds. One that is not as it was written may have it.
+func (f *Folder) isHeld(name string, holds []Hold) bool {
+	day, isHeld := (&DayFile{Name: name}).Day(), false
+	if !slices.ContainsFunc(holds, func(h Hold) bool { return h.holdsDay(day) }) {
+		return false
+	}
+	c := checkDayFile(f.Dir, name, nil, nil, f.Keys.publicKeys(), func(l *exportLine) {
+		if entry, ok := entryOfLine(l); ok && holdOf(holds, l, &entry) >= 0 {
+			isHeld = true
+		}
+	})
+	return isHeld || c.what != ""
 }
 
 // VerifyFolder checks all files of a folder without the journal. The signers are the keys by which they may be signed.

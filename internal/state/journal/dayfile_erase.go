@@ -30,13 +30,15 @@ type ErasedFiles struct {
 	Entries int      // Entries is how many entries have lost their content.
 	Files   int      // Files is how many files were written again.
 	Faults  []string // Faults says which files could not be erased from, and why.
+	// Held says how many authentications stay for a legal hold. What stays in files has to be erased again later.
+	Held []HeldBack
 }
 
 // Erase removes what belongs to a card or a merchant from all files that the journal names. The tombstones stand in the
 // journal, and in the files. Counts of reports and counters for billing stay. Files that are missing, or not as they
 // were written, are named in the result, and keep no other file from being erased.
 func (f *Folder) Erase(ctx context.Context, st Store, q Query) (done ErasedFiles, err error) {
-	if q.Card == "" && q.Merchant == "" {
+	if q.erasesNothing() {
 		return done, errNothingToErase
 	}
 	parts, ok := st.(Archive)
@@ -50,6 +52,8 @@ func (f *Folder) Erase(ctx context.Context, st Store, q Query) (done ErasedFiles
 	if err := e.refresh(ctx); err != nil {
 		return done, err
 	}
+	e.holds = f.Keys.openHolds(&e.known)
+	e.held = make([]int, len(e.holds))
 	byDay := map[string][]string{}
 	for _, file := range e.known.newestFiles() {
 		byDay[file.Day()] = append(byDay[file.Day()], file.Name)
@@ -57,6 +61,11 @@ func (f *Folder) Erase(ctx context.Context, st Store, q Query) (done ErasedFiles
 	for _, day := range sortedKeys(byDay) {
 		if err := e.eraseDay(ctx, byDay[day], &done); err != nil {
 			return done, err
+		}
+	}
+	for i, n := range e.held {
+		if n > 0 {
+			done.Held = append(done.Held, HeldBack{e.holds[i].Name, n})
 		}
 	}
 	return done, nil
@@ -69,6 +78,8 @@ type folderEraser struct {
 	known known
 	by    string
 	match matcher
+	holds []Hold
+	held  []int // how many authentications each hold has kept
 }
 
 // refresh reads the seals that came since the last call.
@@ -78,7 +89,7 @@ func (e *folderEraser) refresh(ctx context.Context) error {
 
 // eraseDay erases from the files of a day. An authentication may have entries in several of them.
 func (e *folderEraser) eraseDay(ctx context.Context, names []string, done *ErasedFiles) error {
-	ids := map[[16]byte]bool{}
+	ids, held := map[[16]byte]bool{}, map[[16]byte]int{}
 	type goodFile struct {
 		name, path string
 		digest     []byte
@@ -87,8 +98,16 @@ func (e *folderEraser) eraseDay(ctx context.Context, names []string, done *Erase
 	var good []goodFile
 	for _, name := range names {
 		c := checkDayFile(e.Dir, name, e.known.files[name], &e.known, e.Keys.publicKeys(), func(l *exportLine) {
-			if entry, ok := entryOfLine(l); ok && rankOf(entry.Kind) >= 0 && e.match.fits(l, &entry) {
-				ids[idKey(entry.Record.ID)] = true
+			entry, ok := entryOfLine(l)
+			if !ok || rankOf(entry.Kind) < 0 {
+				return
+			}
+			key := idKey(entry.Record.ID)
+			if hold := holdOf(e.holds, l, &entry); hold >= 0 {
+				held[key] = hold
+			}
+			if e.match.fits(l, &entry) {
+				ids[key] = true
 			}
 		})
 		if c.what != "" && !c.isOld {
@@ -96,6 +115,12 @@ func (e *folderEraser) eraseDay(ctx context.Context, names []string, done *Erase
 			continue
 		}
 		good = append(good, goodFile{name, c.path, c.digest, c.isOld})
+	}
+	for key, hold := range held {
+		if ids[key] {
+			e.held[hold]++
+			delete(ids, key)
+		}
 	}
 	for _, f := range good {
 		n, err := e.signErasure(ctx, f.name, f.digest, ids)

@@ -38,7 +38,7 @@ func (f *Folder) reader(ctx context.Context, st Store) (*folderReader, error) {
 // the oldest first. A file that no seal names is of a day that is still in the database.
 func (f *folderReader) names() ([]string, error) {
 	names, err := listDayFiles(f.Dir)
-	names = slices.DeleteFunc(names, func(name string) bool { return (&DayFile{Name: name}).Day() >= f.known.since })
+	names = slices.DeleteFunc(names, func(name string) bool { return f.known.hasDay((&DayFile{Name: name}).Day()) })
 	for _, file := range f.known.newestFiles() {
 		names = append(names, file.Name)
 	}

@@ -17,11 +17,13 @@ const (
 	lockForErase = `SELECT pg_advisory_xact_lock(77333, hashtext(current_schema()))`
 )
 
-// erase removes what belongs to a card or a merchant, behind signed tombstones that name each entry. Each day has a
+// erase removes what belongs to a card or a merchant, and no hold holds, behind signed tombstones that name each entry. Each day has a
 // transaction of its own, so that others write between them. A day with an entry that does not open stays as it is, and
 // the error says so; all other days are erased.
-func (db *database) erase(ctx context.Context, q Query) (authentications, records int, err error) {
-	condition, args := db.where(Query{Card: q.Card, Merchant: q.Merchant})
+func (db *database) erase(ctx context.Context, q Query, holds []Hold) (authentications, records int, err error) {
+	condition, args := db.where(Query{Card: q.Card, hashes: q.hashes, Merchant: q.Merchant})
+	free, of := unheld(holds)
+	condition, args = condition+" AND "+free, slices.Concat(args, of)
 	var days []int64
 	if err := db.inTx(ctx, func(tx *sql.Tx) (err error) {
 		if err := db.keepWritersOut(ctx, tx); err != nil {

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -37,6 +36,7 @@ type evidence struct {
 	seen   int64 // the newest seal that this process has seen, which is never gone later
 	hash   []byte
 	faults []string // what does not fit, each once, the oldest first
+	memo   holdMemo
 
 	listed atomic.Pointer[[]string] // what list has returned last
 }
@@ -377,41 +377,6 @@ func (e *evidence) checkRows(ctx context.Context, chains []ChainEnd) error {
 				fmt.Sprintf("%d rows for searches of the day %s are missing, or do not say what the entries say", n, day)})
 		}
 	}
-	return nil
-}
-
-// expire notes that days before one are over their time, and removes the seals that say nothing of later ones.
-func (e *evidence) expire(ctx context.Context, since string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if err := e.refresh(ctx); err != nil {
-		return e.report(err)
-	}
-	if e.known.n == 0 || e.known.since >= since {
-		return nil
-	}
-	db, err := e.parts.sealsPart(ctx, true)
-	if err != nil {
-		return err
-	}
-	first, stop := e.known.n+1, errors.New("found")
-	if err := db.readSeals(ctx, e.known.first, func(s Seal) error {
-		said, err := parseSeal(s.Text)
-		if err == nil && dayOf(said.at) >= since {
-			first, err = s.N, stop
-		}
-		return err
-	}); err != nil && !errors.Is(err, stop) {
-		return err
-	}
-	if err := e.append(ctx, statement{kind: ExpirySeal, at: time.Now(), since: since, first: first}); err != nil {
-		return e.report(err)
-	}
-	maps.DeleteFunc(e.known.chains, func(name string, _ *knownChain) bool { return !e.known.isKept(name) })
-	if err := db.dropSeals(ctx, first); err != nil {
-		return err
-	}
-	e.known.first = first
 	return nil
 }
 

@@ -148,9 +148,9 @@ func (db *database) sealErasure(ctx context.Context, tx *sql.Tx, s statement, al
 	return nil
 }
 
-// appendStatement makes the seal of a statement, in a transaction where seals are in the same database.
-func (db *database) appendStatement(ctx context.Context, tx *sql.Tx, s statement) error {
-	make := func(newest *Seal) (Seal, error) {
+// nextSeal returns what makes the seal of a statement behind the newest one.
+func (db *database) nextSeal(s statement) func(newest *Seal) (Seal, error) {
+	return func(newest *Seal) (Seal, error) {
 		if newest.N > 0 {
 			if !newest.isSignedBy(db.ours.publicKeys()) {
 				return Seal{}, fmt.Errorf("journal: nothing was changed: seal %d is not signed by a key of this journal", newest.N)
@@ -158,16 +158,23 @@ func (db *database) appendStatement(ctx context.Context, tx *sql.Tx, s statement
 			s.before = newest.Hash()
 		}
 		s.n = newest.N + 1
+		if err := db.ours.sealWords(&s); err != nil {
+			return Seal{}, err
+		}
 		return db.ours.seal(&s), nil
 	}
+}
+
+// appendStatement makes the seal of a statement, in a transaction where seals are in the same database.
+func (db *database) appendStatement(ctx context.Context, tx *sql.Tx, s statement) error {
 	if db.sealsPart == nil {
-		return db.appendSealIn(ctx, tx, make)
+		return db.appendSealIn(ctx, tx, db.nextSeal(s))
 	}
 	to, err := db.sealsPart(ctx, true)
 	if err != nil {
 		return err
 	}
-	return to.appendSeal(ctx, make)
+	return to.appendSeal(ctx, db.nextSeal(s))
 }
 
 // sealsFile stands for the month in the name of the file that has the seals.

@@ -135,3 +135,19 @@ func SealsSync(t *testing.T, st Store) (level int) {
 
 // FailRename has a Folder call another function to rename a file; nil is that of the system.
 func FailRename(f *Folder, rename func(from, to string) error) { f.rename = rename }
+
+// WithOtherWrapping returns keys that sign as some others do, and open nothing of theirs.
+func WithOtherWrapping(keys *Keys) *Keys {
+	other := NewKeys()
+	other.hash, other.signing = keys.hash, keys.signing
+	return other
+}
+
+// ForgetSeals has a store know no seals, as after a start of the server.
+func ForgetSeals(t *testing.T, st Store) {
+	t.Helper()
+	e := st.(heldParts).evidenceOf()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.known, e.seen, e.hash, e.faults = newKnown(), 0, nil, nil
+}

@@ -252,6 +252,19 @@ var tricks = []struct {
 	{"deletes a head among others", "readyz verify", func(i *insider) { i.do(`DELETE FROM journal_seals WHERE n = 3`) }},
 	{"deletes the oldest heads", "verify", func(i *insider) { i.do(`DELETE FROM journal_seals WHERE n < 2`) }},
 	{"deletes the tombstone of an erasure", "readyz verify", func(i *insider) { i.do(`DELETE FROM journal_seals WHERE text LIKE '%kind erasure%'`) }},
+	{"deletes a legal hold", "readyz verify", func(i *insider) { i.do(`DELETE FROM journal_seals WHERE text LIKE '%kind hold%'`) }},
+	{"changes a legal hold", "readyz verify", func(i *insider) {
+		i.do(`UPDATE journal_seals SET text = replace(text, 'hold ', 'hold A') WHERE text LIKE '%kind hold%'`)
+	}},
+	{"makes a seal that lifts a legal hold", "readyz verify", func(i *insider) {
+		newest := i.ask(`SELECT text FROM journal_seals ORDER BY n DESC LIMIT 1`)[0]
+		held := i.ask(`SELECT text FROM journal_seals WHERE text LIKE '%kind hold%'`)[0]
+		var number, hold int
+		_, _ = fmt.Sscanf(newest, "threeds journal seal %d", &number)
+		_, _ = fmt.Sscanf(held, "threeds journal seal %d", &hold)
+		i.addSeal(number+1, fmt.Sprintf("threeds journal seal %d\nkind hold\nbefore %x\nat 2026-03-31T23:00:00Z\nby node:a\nlift %d\n",
+			number+1, journal.DigestOf(nil, []byte(newest)), hold))
+	}},
 	{"makes a tombstone, and blanks the entry", "readyz verify", func(i *insider) {
 		newest := i.ask(`SELECT text FROM journal_seals ORDER BY n DESC LIMIT 1`)[0]
 		chain := i.ask(`SELECT chain FROM journal_chains WHERE day = '` + openDay + `'`)[0]
@@ -339,6 +352,8 @@ func fillForInsider(t *testing.T, st journal.Store, keys *journal.Keys) *insider
 	if _, n, err := st.Erase(t.Context(), journal.Query{Card: "4000000000000010", By: "cli:jo"}); err != nil || n != 2 {
 		t.Fatalf("%d entries were erased, %v", n, err)
 	}
+	_, err := st.AddHold(t.Context(), journal.Hold{Name: "case 1", Merchant: "shop 9", Reason: "a dispute", By: "cli:jo"})
+	must(err)
 	head(day.Add(31 * time.Hour))
 	must(st.Roll(t.Context(), day.Add(31*time.Hour), aDay))
 	if faults := st.Faults(); len(faults) > 0 {

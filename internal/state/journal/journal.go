@@ -287,6 +287,7 @@ type Query struct {
 	isNamedID bool       // requests are looked for that named ID, and have another one of their own
 	byTime    bool       // records are read in the order of time, whatever else is asked for
 	unkept    *unkeptKey // those that do not keep this rule; Merchant and Scheme are those of the key
+	hashes    [][]byte   // in the place of Card: its keyed hashes
 }
 
 // A Page is part of the records of a query, newest first.
@@ -407,7 +408,8 @@ type Store interface {
 	// and goes on with the next call.
 	Roll(ctx context.Context, now time.Time, limit time.Duration) error
 	// Erase removes what belongs to a card or to a merchant, and says how much that was. Of entries the digests stay.
-	// It finds what somebody has deleted from searches, too. The error says what cannot be looked at.
+	// It finds what somebody has deleted from searches, too. The error says what cannot be looked at. It leaves out what
+	// legal holds hold, and remembers that it did.
 	Erase(ctx context.Context, q Query) (authentications, records int, err error)
 	// Export calls line for each entry of a time, in the order of their chains.
 	Export(ctx context.Context, q Query, line func(ExportedEntry) error) error
@@ -422,7 +424,9 @@ type Store interface {
 	CountChanged() uint64
 	// ReadSeals calls do with the seals from a number on, in their order.
 	ReadSeals(ctx context.Context, from int64, do func(Seal) error) error
-	// Expire removes the days that ended before a time.
+	holdStore
+	// Expire removes the days that ended before a time. It keeps days that have something that a legal hold holds, and so
+	// do ExpireMessages and ExpirePersonal. None of them removes anything while the holds are not known.
 	Expire(ctx context.Context, before time.Time) error
 	// ExpireMessages removes the messages of the days that ended before a time. Their records stay, and verify.
 	ExpireMessages(ctx context.Context, before time.Time) error

@@ -163,27 +163,55 @@ func restPartitions() (all []string) {
 	return all
 }
 
-// expireBeside drops the partitions of a table of the days that ended before a time.
+// expireBeside drops the partitions of a table of the days that ended before a time, but for those with something held.
 func (s *tableStore) expireBeside(ctx context.Context, table string, before time.Time) error {
 	last := before.UTC().Truncate(24 * time.Hour)
-	if err := s.dropPartitions(ctx, last, table); err != nil {
+	held := daySet{}
+	if isAny, err := s.isBesideBefore(ctx, table, last); err != nil {
+		return err
+	} else if isAny {
+		var isKnown bool
+		if held, isKnown, err = s.evidence.findHeldDays(ctx, last); err != nil || !isKnown {
+			return err
+		}
+	}
+	if err := s.dropPartitions(ctx, last, held, table); err != nil {
 		return err
 	}
-	_, err := s.ExecContext(ctx, `DELETE FROM `+table+` WHERE made < $1`, last.UnixMilli())
-	return err
+	for _, gap := range held.gaps(last) {
+		if _, err := s.ExecContext(ctx, `DELETE FROM `+table+` WHERE made >= $1 AND made < $2`, gap.begin,
+			gap.end); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// expireBeside deletes the rows of a table of the days that ended before a time, and gives the room back.
+// isBesideBefore reports whether a table has rows of the days that ended before a day.
+func (db *database) isBesideBefore(ctx context.Context, table string, day time.Time) (isAny bool, err error) {
+	err = db.QueryRowContext(ctx, db.query(`SELECT EXISTS (SELECT 1 FROM `+table+` WHERE made < ?)`),
+		day.UnixMilli()).Scan(&isAny)
+	return isAny, err
+}
+
+// expireBeside deletes the rows of a table of the days that ended before a time, but for those with something held, and
+// gives the room back.
 func (s *fileStore) expireBeside(ctx context.Context, table string, before time.Time) error {
 	last := before.UTC().Truncate(24 * time.Hour)
 	return s.each(ctx, func(db *database) (bool, error) {
-		var isAny bool
-		err := db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM `+table+` WHERE made < ?)`,
-			last.UnixMilli()).Scan(&isAny)
-		if err != nil || !isAny {
+		if isAny, err := db.isBesideBefore(ctx, table, last); err != nil || !isAny {
 			return false, err
 		}
-		if _, err := db.ExecContext(ctx, `DELETE FROM `+table+` WHERE made < ?`, last.UnixMilli()); err != nil {
+		held, isKnown, err := s.evidence.findHeldDays(ctx, last)
+		if err != nil || !isKnown {
+			return false, err
+		}
+		result, err := db.ExecContext(ctx, fmt.Sprintf(`DELETE FROM %s WHERE made < ? AND made / %d NOT IN (%s)`, table,
+			dayLen, held.numbers()), last.UnixMilli())
+		if err != nil {
+			return false, err
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 0 {
 			return false, err
 		}
 		if err := db.truncateLog(ctx); err != nil && !errors.Is(err, errLogInUse) { // the next one empties it

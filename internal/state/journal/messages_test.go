@@ -162,6 +162,10 @@ func (s *dutiesStore) ExpireMessages(_ context.Context, before time.Time) error 
 	return nil
 }
 
+func (s *dutiesStore) EraseDue(context.Context) (int, error) { return 0, nil }
+
+func (s *dutiesStore) Holds(context.Context) (journal.Holds, error) { return journal.Holds{}, nil }
+
 func (s *dutiesStore) ExpirePersonal(_ context.Context, before time.Time) error {
 	s.personal = before
 	return nil

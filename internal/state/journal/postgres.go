@@ -217,14 +217,18 @@ func (s *tableStore) Roll(ctx context.Context, now time.Time, limit time.Duratio
 }
 
 func (s *tableStore) Erase(ctx context.Context, q Query) (authentications, records int, err error) {
-	if q.Card == "" && q.Merchant == "" {
+	if q.erasesNothing() {
 		return 0, 0, errNothingToErase
 	}
 	unread, err := s.evidence.mend(ctx, s.database)
 	if err != nil {
 		return 0, 0, err
 	}
-	authentications, records, err = s.erase(ctx, q)
+	holds, err := beginErasure(ctx, s, q)
+	if err != nil {
+		return 0, 0, err
+	}
+	authentications, records, err = s.erase(ctx, q, holds)
 	return authentications, records, errors.Join(unread, err)
 }
 
@@ -238,8 +242,8 @@ const (
 	expireTime = 500 * time.Millisecond // how long one call of Expire goes on to delete records
 )
 
-// dropPartitions drops the partitions of tables whose days, or months, ended before a day.
-func (s *tableStore) dropPartitions(ctx context.Context, day time.Time, tables ...string) error {
+// dropPartitions drops the partitions of tables whose days, or months, ended before a day, and have no day that is kept.
+func (s *tableStore) dropPartitions(ctx context.Context, day time.Time, kept daySet, tables ...string) error {
 	names, err := readRows(ctx, s, func(name *string) []any { return []any{name} }, `SELECT c.relname
 		FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 		WHERE i.inhparent = ANY (SELECT to_regclass(name) FROM unnest($1::text[]) AS name)`, tables)
@@ -247,7 +251,7 @@ func (s *tableStore) dropPartitions(ctx context.Context, day time.Time, tables .
 		return err
 	}
 	for _, name := range names {
-		if !isOfBefore(name, day) {
+		if !isOfBefore(name, day) || kept.isInPartition(name) {
 			continue
 		}
 		if _, err := s.ExecContext(ctx, `DROP TABLE IF EXISTS `+pgx.Identifier{name}.Sanitize()); err != nil {
@@ -257,47 +261,34 @@ func (s *tableStore) dropPartitions(ctx context.Context, day time.Time, tables .
 	return nil
 }
 
-// Expire drops the partitions of the days, and of the months, that ended before a time. Of the month that goes on, it
-// deletes the records of those days, and what its time does not suffice for the next time.
+// Expire drops the partitions of the days, and of the months, that ended before a time, but for those that a hold keeps.
+// Of the other months it deletes the records of those days, and what its time does not suffice for the next time.
 func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
-	last := s.hideBefore(before)
-	if err := s.evidence.expire(ctx, dayOf(last)); err != nil {
+	last := before.UTC().Truncate(24 * time.Hour)
+	kept, isKnown, err := s.evidence.findKeptDays(ctx, last)
+	if err != nil || !isKnown {
+		return err
+	}
+	if len(kept) == 0 {
+		s.hideBefore(last, nil)
+	}
+	if err := s.evidence.expire(ctx, dayOf(last), kept); err != nil {
 		return err
 	}
 	if err := s.bookExpired(ctx, last.UnixMilli()); err != nil {
 		return err
 	}
-	if err := s.dropPartitions(ctx, last, slices.Concat([]string{"journal_frames", "journal_places"}, monthTables,
+	if err := s.dropPartitions(ctx, last, kept, slices.Concat([]string{"journal_frames", "journal_places"}, monthTables,
 		besideTables)...); err != nil {
 		return err
 	}
-	for _, table := range []string{"journal_chains", "journal_keys"} {
-		if _, err := s.ExecContext(ctx, `DELETE FROM `+table+` WHERE day < $1`, dayOf(last)); err != nil {
+	for _, gap := range kept.gaps(last) {
+		if isDone, err := s.expireGap(ctx, gap); err != nil || !isDone {
 			return err
 		}
 	}
-	for statement, first := range map[string]int64{
-		`DELETE FROM journal_rollups WHERE start < $1`: last.UnixMilli(),
-		`DELETE FROM journal_days WHERE start < $1`:    last.UnixMilli(),
-		`DELETE FROM journal_postings WHERE made < $1`: last.UnixMilli(),
-		`DELETE FROM journal_hours WHERE start < $1`:   last.UnixMilli(),
-		`DELETE FROM journal_dirty WHERE hour < $1`:    last.UnixMilli() / hourLen,
-	} {
-		if _, err := s.ExecContext(ctx, statement, first); err != nil {
-			return err
-		}
-	}
-	for began := time.Now(); ; {
-		result, err := s.ExecContext(ctx, `DELETE FROM journal_records WHERE (id, made) IN
-			(SELECT id, made FROM journal_records WHERE made < $1 AND -made > $2 LIMIT $3) AND made < $1`, last.UnixMilli(),
-			-last.UnixMilli(), expireLen)
-		if err != nil {
-			return err
-		}
-		if n, err := result.RowsAffected(); err != nil || n < expireLen || time.Since(began) >= expireTime {
-			return err
-		}
-	}
+	s.hideBefore(last, kept)
+	return nil
 }
 
 // bookExpired books the records of days that ended before a time, and that are about to be deleted: a day in each
@@ -345,6 +336,17 @@ func isOfBefore(name string, day time.Time) bool {
 	}
 	end, err := time.Parse("20060102", name[strings.LastIndexByte(name, '_')+1:])
 	return err == nil && end.Before(day)
+}
+
+// isInPartition reports whether a partition, by its name, has a day of the set.
+func (s daySet) isInPartition(name string) bool {
+	text := strings.TrimPrefix(name[strings.LastIndexByte(name, '_')+1:], "m") // of a month as monthMark has it
+	for day := range s {
+		if strings.HasPrefix(strings.ReplaceAll(day, "-", ""), text) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *tableStore) Close() error { return s.database.Close() }

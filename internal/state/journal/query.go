@@ -42,13 +42,12 @@ func (db *database) where(q Query) (string, []any) {
 			}
 		}
 	}
-	if q.Card != "" {
-		var marks []string
+	if cards := q.cardHashes(db.ours); cards != nil {
 		var hashes []any
-		for _, hash := range db.ours.CardHashes(q.Card) {
-			marks, hashes = append(marks, "?"), append(hashes, hash)
+		for _, hash := range cards {
+			hashes = append(hashes, hash)
 		}
-		add("card IN ("+strings.Join(marks, ", ")+")", hashes...)
+		add("card IN ("+marks(len(hashes))+")", hashes...)
 	}
 	if q.unkept != nil {
 		rule, _ := parseUnkeptName(q.unkept.name)
@@ -113,11 +112,14 @@ func ParseMonths(from, to string, now time.Time) (q BillingQuery, err error) {
 // A retention says from when on a journal shows what it has. What is older may take a while to be deleted.
 type retention struct{ oldest atomic.Int64 } // ms since 1970; 0 shows all
 
-// hideBefore hides what was made on days that ended before a time, and returns the first day that stays.
-func (r *retention) hideBefore(t time.Time) (first time.Time) {
-	first = t.UTC().Truncate(24 * time.Hour)
+// hideBefore hides what was made on days before a day. Of those that legal holds keep it shows all.
+func (r *retention) hideBefore(first time.Time, kept daySet) {
+	for day := range kept {
+		if at, err := time.Parse(time.DateOnly, day); err == nil && at.Before(first) {
+			first = at
+		}
+	}
 	r.oldest.Store(first.UnixMilli())
-	return first
 }
 
 // from returns the later one of a time and that of the retention.

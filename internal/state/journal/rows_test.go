@@ -247,8 +247,12 @@ func (s *memoryStore) Head(context.Context, time.Time, *journal.ChainEnd) (journ
 	return journal.Head{}, nil
 }
 
-func (s *memoryStore) Expire(context.Context, time.Time) error              { return nil }
-func (s *memoryStore) ExpireMessages(context.Context, time.Time) error      { return nil }
+func (s *memoryStore) Expire(context.Context, time.Time) error         { return nil }
+func (s *memoryStore) ExpireMessages(context.Context, time.Time) error { return nil }
+func (s *memoryStore) EraseDue(context.Context) (int, error)           { return 0, nil }
+
+func (s *memoryStore) Holds(context.Context) (journal.Holds, error) { return journal.Holds{}, nil }
+
 func (s *memoryStore) ExpirePersonal(context.Context, time.Time) error      { return nil }
 func (s *memoryStore) Roll(context.Context, time.Time, time.Duration) error { return nil }
 

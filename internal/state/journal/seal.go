@@ -20,7 +20,8 @@ import (
 //   - day: a day is over, and these are its chains for good,
 //   - erasure: the content of these entries was erased,
 //   - expiry: days before one are over their time, with the seals of those days,
-//   - archive: a file has these chains, and the store does not have them any more.
+//   - archive: a file has these chains, and the store does not have them any more,
+//   - hold: a legal hold was set or lifted, or an erasure left out what one holds, or was done after that.
 
 // The kinds of seals.
 const (
@@ -29,6 +30,7 @@ const (
 	ErasureSeal = "erasure"
 	ExpirySeal  = "expiry"
 	ArchiveSeal = "archive"
+	HoldSeal    = "hold"
 )
 
 // A Seal is a statement with its signature, as a store and an export have it.
@@ -73,6 +75,8 @@ type statement struct {
 	billing  map[string]int64 // of a head: how often the counters of each part of a journal were written
 	files    []DayFile        // of an archive: files that were written
 	archived []string         // of an archive: chains that the files have, and the store does not have any more
+	held     []heldDays       // of an expiry: older days that legal holds keep
+	holdWords
 }
 
 // sealText returns the text of a statement. Each line has a word and its values.
@@ -107,6 +111,10 @@ func (s *statement) sealText() string {
 		line("since %s", s.since)
 		line("first %d", s.first)
 	}
+	for _, d := range s.held {
+		line("held %s %s", d[0], d[1])
+	}
+	s.holdWords.write(line)
 	for _, part := range sortedKeys(s.billing) {
 		line("billing %s %d", part, s.billing[part])
 	}
@@ -187,6 +195,16 @@ func (s *statement) parseLine(l string) error {
 		s.since = rest
 	case word == "first":
 		s.first = number(rest)
+	case word == "held" && len(part) == 2:
+		s.held = append(s.held, heldDays{part[0], part[1]})
+	case word == "hold":
+		s.hold = rest
+	case word == "lift":
+		s.lift = number(rest)
+	case word == "left":
+		s.left = rest
+	case word == "done":
+		s.done = number(rest)
 	case word == "billing" && len(part) == 2:
 		s.billing[part[0]] = number(part[1])
 	case word == "file" && len(part) == 3:
@@ -248,6 +266,9 @@ type known struct {
 	billing  map[string]int64
 	archived map[string]bool      // chains that are in a file, and not in the store
 	files    map[string][]DayFile // files by their names, each as often as it was written, the newest last
+	held     []heldDays           // days before since that legal holds keep
+	holds    map[int64]string     // legal holds that are not lifted, encrypted, by their numbers
+	left     map[int64]string     // erasures that holds have left something out of, encrypted, by their numbers
 }
 
 // A knownChain is how far seals say that a chain has come.
@@ -260,7 +281,7 @@ type knownChain struct {
 func newKnown() known {
 	return known{
 		chains: map[string]*knownChain{}, erased: map[string][]erasedSpan{}, billing: map[string]int64{},
-		archived: map[string]bool{}, files: map[string][]DayFile{},
+		archived: map[string]bool{}, files: map[string][]DayFile{}, holds: map[int64]string{}, left: map[int64]string{},
 	}
 }
 
@@ -297,8 +318,9 @@ func (k *known) add(seal *Seal) string {
 		k.lastDay = s.days[1]
 	}
 	if s.kind == ExpirySeal {
-		k.since, k.kept = s.since, s.first
+		k.since, k.kept, k.held = s.since, s.first, s.held
 	}
+	k.addHold(s)
 	for _, end := range s.chains {
 		if what := k.addEnd(end, s.kind == DaySeal); what != "" {
 			return what
@@ -360,8 +382,13 @@ func (k *known) isErased(chain string, seq int64) bool {
 	return slices.ContainsFunc(k.erased[chain], func(s erasedSpan) bool { return s.first <= seq && seq <= s.last })
 }
 
-// isKept reports whether the day of a chain is not over its time.
-func (k *known) isKept(chain string) bool { return chain == AuditChain || dayOfChain(chain) >= k.since }
+// isKept reports whether the day of a chain is not over its time, or a legal hold keeps it.
+func (k *known) isKept(chain string) bool { return chain == AuditChain || k.hasDay(dayOfChain(chain)) }
+
+// hasDay reports whether a day is not over its time, or a legal hold keeps it.
+func (k *known) hasDay(day string) bool {
+	return day >= k.since || slices.ContainsFunc(k.held, func(d heldDays) bool { return d[0] <= day && day <= d[1] })
+}
 
 // isHere reports whether a chain has to be in the store: its day is not over its time, and not archived.
 func (k *known) isHere(chain string) bool { return k.isKept(chain) && !k.archived[chain] }

@@ -329,17 +329,23 @@ func (s *fileStore) Roll(ctx context.Context, now time.Time, limit time.Duration
 }
 
 func (s *fileStore) Erase(ctx context.Context, q Query) (authentications, records int, err error) {
-	if q.Card == "" && q.Merchant == "" {
+	if q.erasesNothing() {
 		return 0, 0, errNothingToErase
 	}
 	var damaged error
-	err = s.each(ctx, func(db *database) (bool, error) {
+	if err := s.each(ctx, func(db *database) (bool, error) {
 		unread, err := s.evidence.mend(ctx, db)
-		if err != nil {
-			return false, err
-		}
 		damaged = errors.Join(damaged, unread)
-		a, r, err := db.erase(ctx, q)
+		return false, err
+	}); err != nil {
+		return 0, 0, err
+	}
+	holds, err := beginErasure(ctx, s, q)
+	if err != nil {
+		return 0, 0, err
+	}
+	err = s.each(ctx, func(db *database) (bool, error) {
+		a, r, err := db.erase(ctx, q, holds)
 		authentications, records = authentications+a, records+r
 		if err != nil && !errors.Is(err, errSealed) { // a damaged day keeps no other one from being erased
 			return false, err
@@ -352,10 +358,18 @@ func (s *fileStore) Erase(ctx context.Context, q Query) (authentications, record
 
 var errNothingToErase = errors.New("journal: name a card or a merchant to erase")
 
-// Expire hides the days, and deletes the files of the months, that ended before a time.
+// Expire hides the days, and deletes the files of the months, that ended before a time. If a hold keeps some of these
+// days, it removes the others one by one.
 func (s *fileStore) Expire(ctx context.Context, before time.Time) error {
-	before = s.hideBefore(before)
-	if err := s.evidence.expire(ctx, dayOf(before)); err != nil {
+	before = before.UTC().Truncate(24 * time.Hour)
+	kept, isKnown, err := s.evidence.findKeptDays(ctx, before)
+	if err != nil || !isKnown {
+		return err
+	}
+	if len(kept) == 0 {
+		s.hideBefore(before, nil)
+	}
+	if err := s.evidence.expire(ctx, dayOf(before), kept); err != nil {
 		return err
 	}
 	months, err := s.present()
@@ -363,18 +377,39 @@ func (s *fileStore) Expire(ctx context.Context, before time.Time) error {
 		return err
 	}
 	for _, month := range slices.Backward(months) { // the oldest first, for bookMonth
-		begin, err := time.Parse(monthForm, month)
-		if err != nil || begin.AddDate(0, 1, 0).After(before) {
-			continue
-		}
-		if err := s.bookMonth(ctx, month, begin, begin.AddDate(0, 1, 0)); err != nil {
-			return err
-		}
-		if err := s.remove(month); err != nil {
+		if err := s.expireMonth(ctx, month, before, kept); err != nil {
 			return err
 		}
 	}
+	s.hideBefore(before, kept)
 	return nil
+}
+
+// expireMonth removes the days of a month that ended before a time, but for those that are kept.
+func (s *fileStore) expireMonth(ctx context.Context, month string, before time.Time, kept daySet) error {
+	begin, err := time.Parse(monthForm, month)
+	if err != nil {
+		return nil
+	}
+	end := begin.AddDate(0, 1, 0)
+	isOver := !end.After(before)
+	if isOver {
+		if err := s.bookMonth(ctx, month, begin, end); err != nil {
+			return err
+		}
+	}
+	isOfMonth := func(day string) bool { return strings.HasPrefix(day, month) }
+	if isOver && !slices.ContainsFunc(sortedKeys(kept), isOfMonth) {
+		return s.remove(month)
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	db, err := s.month(ctx, month, false)
+	if err != nil || db == nil {
+		return err
+	}
+	return s.expireGaps(ctx, db, before, kept, isOver)
 }
 
 // remove deletes the file of a month.

@@ -21,6 +21,8 @@ import (
 type Verified struct {
 	Records, Erased, Days int
 	Archived              int // Archived is how many days are in files, as seals say, and not in the export.
+	Holds                 int // Holds is how many legal holds seals name that are not lifted.
+	Held                  int // Held is how many days of the export are over their time, and stay for a hold.
 }
 
 // A LineError says which line of an export is wrong.
@@ -286,7 +288,7 @@ func (v *verifier) checkEnd(l *exportLine) string {
 		}
 	}
 	v.isEnded = true
-	v.Archived = v.countArchived()
+	v.Archived, v.Holds, v.Held = v.countArchived(), len(v.known.holds), v.countHeld()
 	return v.checkDays(dayOf(at.Add(-signTime).AddDate(0, 0, -1)))
 }
 
@@ -296,6 +298,17 @@ func (v *verifier) countArchived() int {
 	for chain := range v.known.archived {
 		if day := dayOfChain(chain); v.known.isKept(chain) && !v.read[chain] && day >= v.from &&
 			(v.to == "" || day <= v.to) {
+			days[day] = true
+		}
+	}
+	return len(days)
+}
+
+// countHeld counts the days of the export that are over their time, and stay for a hold.
+func (v *verifier) countHeld() int {
+	days := daySet{}
+	for chain := range v.read {
+		if day := dayOfChain(chain); chain != AuditChain && day < v.known.since {
 			days[day] = true
 		}
 	}

@@ -32,6 +32,7 @@ type Journal struct {
 
 	newestHead atomic.Pointer[Head]
 	toldFaults []string // faults that are in the log
+	toldDays   int      // how many days holds keep, as the log says
 
 	queue                    chan later
 	batch                    []Entry // room for the entries that are written at once
@@ -246,6 +247,9 @@ func (j *Journal) doDuties(ctx context.Context, isFirst bool) error {
 		return err
 	}
 	if err := j.expirePersonal(ctx, now); err != nil {
+		return err
+	}
+	if err := j.heedHolds(ctx); err != nil {
 		return err
 	}
 	return j.Store.Roll(ctx, now, rollTime)

@@ -102,9 +102,11 @@ func New(t testing.TB) *Site {
 	must(t, err)
 	t.Cleanup(func() { _ = s.Journal.Close() })
 	s.Admin.Journal, s.Admin.JournalKeys = s.Journal, s.Keys
-	s.Admin.Operators.Keys = s.Keys
+	s.Admin.Operators.Keys, s.Admin.LegalHolds = s.Keys, s.Journal
 	s.Admin.Erase = func(ctx context.Context, q journal.Query) (done ops.Erased, err error) {
-		done.Authentications, done.Records, err = s.Journal.Erase(ctx, q)
+		if done.Held, err = s.Journal.CountHeld(ctx, q); err == nil {
+			done.Authentications, done.Records, err = s.Journal.Erase(ctx, q)
+		}
 		return done, err
 	}
 	s.addRecords()
@@ -544,6 +546,7 @@ var Faces = map[string]string{
 	"disabled": "/merchants/Other%20Shop", "acquirers": "/merchants/Fjord",
 	"keys": "/keys", "tokens": "/tokens", "audit": "/audit", "gone": "/nowhere", "webhooks": "/webhooks",
 	"webhook": "/webhooks/" + HookID, "operators": "/operators", "explain": "/explain", "overview": "/", "erase": "/erase",
+	"holds":     "/holds",
 	"findings":  "/authentications/40000000-0000-4000-8000-000000000001",
 	"personal":  "/authentications/" + PersonalID + "?step=areq",
 	"approvals": "/approvals", "configuration": "/configuration", "nodes": "/nodes", "directories": "/directories",
@@ -565,6 +568,7 @@ func (s *Site) Fill() {
 		url.Values{"do": {"disable"}, "reason": {"Stolen API keys, case 4711: the shop does not answer the telephone"}, "sure": {"1"}}), 303)
 	s.AddUnkept()
 	s.AddPersonal()
+	s.addHolds()
 	s.addWaiting()
 	n := s.AddNode()
 	s.TwoRanges()
@@ -646,6 +650,20 @@ func (s *Site) ServeAs(caller string) string {
 	}))
 	s.Cleanup(server.Close)
 	return server.URL
+}
+
+// addHolds sets legal holds.
+func (s *Site) addHolds() {
+	s.Helper()
+	by := operator.Actor{Who: "passkey:jo", Role: operator.Admin}
+	for _, asked := range []api.HoldRequest{
+		{Name: "case 2026-17", AcctNumber: "4000000000009995", Merchant: Shop, From: "2026-11-01",
+			Reason: "The court of Utrecht has asked for all payments of this card at the shop"},
+		{Name: "dispute-Fjord", Merchant: "Fjord", Reason: "Dispute about chargebacks"},
+	} {
+		_, err := s.Admin.AddHold(s.Context(), by, asked)
+		must(s.TB, err)
+	}
 }
 
 // addWaiting adds an authentication whose state, amount and card take much room.

@@ -1,0 +1,346 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// holdStore is the part of a [Store] that is about legal holds.
+type holdStore interface {
+	// Holds returns the legal holds.
+	Holds(ctx context.Context) (Holds, error)
+	// AddHold sets a legal hold, and returns it with its number. Another one with its name is [ErrHoldExists].
+	AddHold(ctx context.Context, h Hold) (Hold, error)
+	// LiftHold lifts a legal hold, or returns [ErrNoHold]. by says who lifts it. Retention takes what has been due with
+	// the next call, and EraseDue what erasures have left out.
+	LiftHold(ctx context.Context, name, by string) error
+	// CountHeld counts what Erase would leave out, by the name of the hold.
+	CountHeld(ctx context.Context, q Query) ([]HeldBack, error)
+	// EraseDue erases what erasures had left out for holds that are lifted now.
+	EraseDue(ctx context.Context) (authentications int, err error)
+}
+
+// Why a hold is not set or lifted.
+var (
+	ErrHoldExists = errors.New("journal: there is a legal hold of this name")
+	ErrNoHold     = errors.New("journal: there is no legal hold of this name")
+)
+
+// ErrHoldsUnknown says that seals were changed, so that nothing may be erased.
+var ErrHoldsUnknown = errors.New(
+	"journal: seals are not as they were written, so legal holds are not known, and nothing was erased")
+
+// asUnknown returns a fault of seals as [ErrHoldsUnknown], and any other error as it is.
+func asUnknown(err error) error {
+	if fault, isFault := errors.AsType[*faultError](err); isFault {
+		return fmt.Errorf("%w: %w", ErrHoldsUnknown, fault)
+	}
+	return err
+}
+
+// A leftErasure is an erasure that has left something out.
+type leftErasure struct {
+	n int64
+	leftText
+}
+
+// A heldParts is what legal holds need of the kinds of stores.
+type heldParts interface {
+	Store
+	evidenceParts
+	evidenceOf() *evidence
+}
+
+func (s *fileStore) evidenceOf() *evidence  { return &s.evidence }
+func (s *tableStore) evidenceOf() *evidence { return &s.evidence }
+
+// readHolds returns the legal holds, the oldest first. A [*faultError] says that seals are not as they were written.
+func (e *evidence) readHolds(ctx context.Context) (holds []Hold, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.refresh(ctx); err != nil {
+		_ = e.report(err)
+		return nil, err
+	}
+	return e.keys.openHolds(&e.known), nil
+}
+
+// openHolds returns the legal holds that are known, the oldest first.
+func (k *Keys) openHolds(known *known) (all []Hold) {
+	for n, sealed := range known.holds {
+		all = append(all, k.openHold(n, sealed))
+	}
+	slices.SortFunc(all, func(a, b Hold) int { return cmp.Compare(a.Number, b.Number) })
+	return all
+}
+
+// readLeft returns the erasures that have left something out, the oldest first.
+func (e *evidence) readLeft(ctx context.Context) (all []leftErasure, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.refresh(ctx); err != nil {
+		return nil, e.report(err)
+	}
+	for n, sealed := range e.known.left {
+		l := leftErasure{n: n}
+		if e.keys.openWords(n, sealed, &l.leftText) { // of another file of keys nothing can be erased
+			all = append(all, l)
+		}
+	}
+	slices.SortFunc(all, func(a, b leftErasure) int { return cmp.Compare(a.n, b.n) })
+	return all, nil
+}
+
+// addSealOf appends the seal of a statement of a hold.
+func (e *evidence) addSealOf(ctx context.Context, s statement) error {
+	db, err := e.parts.sealsPart(ctx, true)
+	if err != nil {
+		return err
+	}
+	s.kind, s.at = HoldSeal, time.Now()
+	return db.appendSeal(ctx, db.nextSeal(s))
+}
+
+// holdsOf implements Holds of a [Store].
+func holdsOf(ctx context.Context, st heldParts) (list Holds, err error) {
+	e := st.evidenceOf()
+	holds, err := e.readHolds(ctx)
+	if err != nil {
+		return list, asUnknown(err)
+	}
+	list.Data = append([]Hold{}, holds...) // an empty list, and not null
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	list.Waiting = len(e.known.left)
+	for _, d := range e.known.held {
+		first, _ := time.Parse(time.DateOnly, d[0]) // the seals of this journal have days
+		last, _ := time.Parse(time.DateOnly, d[1])
+		list.Days += int(last.Sub(first)/(24*time.Hour)) + 1
+	}
+	return list, nil
+}
+
+// addHold implements AddHold of a [Store].
+func addHold(ctx context.Context, st heldParts, h Hold) (Hold, error) {
+	e := st.evidenceOf()
+	holds, err := e.readHolds(ctx)
+	if err != nil {
+		return Hold{}, asUnknown(err)
+	}
+	if slices.ContainsFunc(holds, func(o Hold) bool { return o.Name == h.Name }) {
+		return Hold{}, ErrHoldExists
+	}
+	text := &holdText{
+		Name: h.Name, Merchant: h.Merchant, From: h.From, To: h.To, Reason: h.Reason, By: h.By, At: time.Now().Unix(),
+	}
+	if h.Card != "" {
+		text.Cards, text.Keys = e.keys.CardHashes(h.Card), e.keys.cardKeyNames()
+	}
+	if err := e.addSealOf(ctx, statement{by: h.By, holdWords: holdWords{plain: text}}); err != nil {
+		return Hold{}, err
+	}
+	if holds, err = e.readHolds(ctx); err != nil {
+		return Hold{}, err
+	}
+	for _, h := range slices.Backward(holds) {
+		if h.Name == text.Name {
+			return h, nil
+		}
+	}
+	return Hold{}, ErrNoHold // another process has lifted it
+}
+
+// liftHold implements LiftHold of a [Store].
+func liftHold(ctx context.Context, st heldParts, name, by string) error {
+	e := st.evidenceOf()
+	holds, err := e.readHolds(ctx)
+	if err != nil {
+		return asUnknown(err)
+	}
+	isAny := false
+	for _, h := range holds { // two processes may have set two of one name
+		if h.Name != name {
+			continue
+		}
+		isAny = true
+		if err := e.addSealOf(ctx, statement{by: by, holdWords: holdWords{lift: h.Number}}); err != nil {
+			return err
+		}
+	}
+	if !isAny {
+		return ErrNoHold
+	}
+	return nil
+}
+
+// findHeld counts what each hold holds of a query, and returns the holds as well.
+func findHeld(ctx context.Context, st heldParts, q Query) (holds []Hold, counts []int, err error) {
+	holds, err = st.evidenceOf().readHolds(ctx)
+	counts = make([]int, len(holds))
+	if err != nil || len(holds) == 0 {
+		return holds, counts, asUnknown(err)
+	}
+	err = st.eachPart(ctx, func(_ string, db *database) error {
+		some, err := db.countHeld(ctx, q, holds)
+		for i, n := range some {
+			counts[i] += n
+		}
+		return err
+	})
+	return holds, counts, err
+}
+
+// countHeldOf implements CountHeld of a [Store].
+func countHeldOf(ctx context.Context, st heldParts, q Query) (all []HeldBack, err error) {
+	holds, counts, err := findHeld(ctx, st, q)
+	for i, n := range counts {
+		if n > 0 {
+			all = append(all, HeldBack{holds[i].Name, n})
+		}
+	}
+	return all, err
+}
+
+// beginErasure returns the holds that an erasure has to leave out. It remembers the erasure if they hold something of
+// what is to be erased, before anything is erased.
+func beginErasure(ctx context.Context, st heldParts, q Query) ([]Hold, error) {
+	e := st.evidenceOf()
+	holds, counts, err := findHeld(ctx, st, q)
+	if err != nil {
+		return nil, err
+	}
+	text := leftText{Merchant: q.Merchant, Cards: q.cardHashes(e.keys), By: cmp.Or(q.By, nodeName())}
+	for i, n := range counts {
+		if n > 0 {
+			text.Holds = append(text.Holds, holds[i].Number)
+		}
+	}
+	if text.Holds == nil {
+		return holds, nil
+	}
+	left, err := e.readLeft(ctx)
+	if err != nil {
+		return nil, err
+	}
+	isSame := func(l leftErasure) bool {
+		return l.Merchant == text.Merchant && reflect.DeepEqual(l.Cards, text.Cards) && slices.Equal(l.Holds, text.Holds)
+	}
+	if slices.ContainsFunc(left, isSame) {
+		return holds, nil
+	}
+	return holds, e.addSealOf(ctx, statement{by: text.By, holdWords: holdWords{plain: &text}})
+}
+
+// eraseDueOf implements EraseDue of a [Store].
+func eraseDueOf(ctx context.Context, st heldParts) (authentications int, err error) {
+	e := st.evidenceOf()
+	left, err := e.readLeft(ctx)
+	if err != nil || len(left) == 0 {
+		return 0, err
+	}
+	holds, err := e.readHolds(ctx)
+	if err != nil {
+		return 0, asUnknown(err)
+	}
+	for _, l := range left {
+		if slices.ContainsFunc(holds, func(h Hold) bool { return slices.Contains(l.Holds, h.Number) }) {
+			continue
+		}
+		n, _, err := st.Erase(ctx, Query{Merchant: l.Merchant, hashes: l.Cards, By: l.By})
+		if authentications += n; err != nil {
+			return authentications, err
+		}
+		if err := e.addSealOf(ctx, statement{by: nodeName(), holdWords: holdWords{done: l.n}}); err != nil {
+			return authentications, err
+		}
+	}
+	return authentications, nil
+}
+
+// heedHolds erases what is due since a hold was lifted, and writes to the log how many days holds keep.
+func (j *Journal) heedHolds(ctx context.Context) error {
+	n, err := j.Store.EraseDue(ctx)
+	if n > 0 {
+		j.Log.InfoContext(ctx, "journal erased what a legal hold had kept", "authentications", n)
+	}
+	if err != nil {
+		return err
+	}
+	holds, err := j.Store.Holds(ctx)
+	if errors.Is(err, ErrHoldsUnknown) { // the evidence reports why
+		return nil
+	}
+	if err == nil && holds.Days != j.toldDays {
+		j.toldDays = holds.Days
+		j.Log.InfoContext(ctx, "journal days kept by a legal hold", "days", holds.Days, "holds", len(holds.Data))
+	}
+	return err
+}
+
+// Holds implements [Store].
+func (s *fileStore) Holds(ctx context.Context) (Holds, error) { return holdsOf(ctx, s) }
+
+// AddHold implements [Store].
+func (s *fileStore) AddHold(ctx context.Context, h Hold) (Hold, error) { return addHold(ctx, s, h) }
+
+// LiftHold implements [Store].
+func (s *fileStore) LiftHold(ctx context.Context, name, by string) error {
+	return liftHold(ctx, s, name, by)
+}
+
+// CountHeld implements [Store].
+func (s *fileStore) CountHeld(ctx context.Context, q Query) ([]HeldBack, error) {
+	return countHeldOf(ctx, s, q)
+}
+
+// EraseDue implements [Store].
+func (s *fileStore) EraseDue(ctx context.Context) (int, error) { return eraseDueOf(ctx, s) }
+
+// Holds implements [Store].
+func (s *tableStore) Holds(ctx context.Context) (Holds, error) { return holdsOf(ctx, s) }
+
+// AddHold implements [Store].
+func (s *tableStore) AddHold(ctx context.Context, h Hold) (Hold, error) { return addHold(ctx, s, h) }
+
+// LiftHold implements [Store].
+func (s *tableStore) LiftHold(ctx context.Context, name, by string) error {
+	return liftHold(ctx, s, name, by)
+}
+
+// CountHeld implements [Store].
+func (s *tableStore) CountHeld(ctx context.Context, q Query) ([]HeldBack, error) {
+	return countHeldOf(ctx, s, q)
+}
+
+// EraseDue implements [Store].
+func (s *tableStore) EraseDue(ctx context.Context) (int, error) { return eraseDueOf(ctx, s) }
+
+// Holds implements [Store].
+func (l *lazyStore) Holds(ctx context.Context) (Holds, error) {
+	return askLazily(ctx, l, func(st Store) (Holds, error) { return st.Holds(ctx) })
+}
+
+// AddHold implements [Store].
+func (l *lazyStore) AddHold(ctx context.Context, h Hold) (Hold, error) {
+	return askLazily(ctx, l, func(st Store) (Hold, error) { return st.AddHold(ctx, h) })
+}
+
+// LiftHold implements [Store].
+func (l *lazyStore) LiftHold(ctx context.Context, name, by string) error {
+	return l.do(ctx, func(st Store) error { return st.LiftHold(ctx, name, by) })
+}
+
+// CountHeld implements [Store].
+func (l *lazyStore) CountHeld(ctx context.Context, q Query) ([]HeldBack, error) {
+	return askLazily(ctx, l, func(st Store) ([]HeldBack, error) { return st.CountHeld(ctx, q) })
+}
+
+// EraseDue implements [Store].
+func (l *lazyStore) EraseDue(ctx context.Context) (int, error) {
+	return askLazily(ctx, l, func(st Store) (int, error) { return st.EraseDue(ctx) })
+}
