@@ -66,7 +66,8 @@ func Areas() []Area {
 				}},
 				{"Data", []string{
 					"operating/database.md", "postgres.md", "operating/patroni.md", "operating/backup.md",
-					"operating/durability.md", "operating/journal.md", "operating/holds.md", "operating/evidence.md", "operating/siem.md",
+					"operating/durability.md", "operating/journal.md", "operating/holds.md", "operating/evidence.md",
+					"operating/siem.md",
 				}},
 				{"Growth", []string{"nodes.md", "scale.md"}},
 			},

@@ -27,9 +27,13 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 		}
 		words := strings.Fields(synopsis)
 		name := words[0]
-		if len(words) > 1 && regexp.MustCompile(`^[a-z|]+$`).MatchString(words[1]) {
+		isName := regexp.MustCompile(`^[a-z|]+$`)
+		if len(words) > 1 && isName.MatchString(words[1]) {
 			for sub := range strings.SplitSeq(words[1], "|") {
 				help[name+" "+sub] += synopsis
+				if len(words) > 2 && isName.MatchString(words[2]) { // a command of a group in a group
+					help[name+" "+sub+" "+words[2]] += synopsis
+				}
 			}
 		}
 		help[name] += synopsis
@@ -92,11 +96,12 @@ func TestPagesNameCommandsAndFlagsThatExist(t *testing.T) {
 	all := flagsByCommand(t)
 	groups := map[string]bool{}
 	for name := range all {
-		if group, _, isPair := strings.Cut(name, " "); isPair {
-			groups[group] = true
+		for i := strings.LastIndexByte(name, ' '); i > 0; i = strings.LastIndexByte(name, ' ') {
+			name = name[:i]
+			groups[name] = true
 		}
 	}
-	line := regexp.MustCompile("(?m)(?:^|^[$#] |`|[$]\\()threeds ([a-z]+)((?: [a-z]+)?)([^`\n]*)")
+	line := regexp.MustCompile("(?m)(?:^|^[$#] |`|[$]\\()threeds ([a-z]+)((?: [a-z]+){0,2})([^`\n]*)")
 	flag := regexp.MustCompile(` (--[a-z][a-z0-9-]*)`)
 	checked := 0
 	for _, page := range pages {
@@ -108,8 +113,10 @@ func TestPagesNameCommandsAndFlagsThatExist(t *testing.T) {
 		for _, m := range line.FindAllStringSubmatch(text, -1) {
 			name := m[1]
 			isTyped := m[0][0] != 't' || flag.MatchString(m[0]) // a sentence may begin with the name of the program
-			if groups[name] && m[2] != "" {
-				name += m[2]
+			for _, word := range strings.Fields(m[2]) {
+				if groups[name] {
+					name += " " + word
+				}
 			}
 			flags, exists := all[name]
 			if !exists && !groups[name] && name != "help" && isTyped {

@@ -294,6 +294,11 @@ func (s *site) checkOperation(operation string, want [6]int) {
 			at = "reports?by=day"
 		case "POST journal/erase":
 			body = `{"merchant": "Old Shop"}`
+		case "POST journal/holds":
+			body = fmt.Sprintf(`{"name": "case %s", "merchant": %q, "reason": "a dispute"}`, caller, shop)
+		case "DELETE journal/holds/{name}":
+			s.call("admin", "POST", "journal/holds", fmt.Sprintf(`{"name": "over %s", "merchant": %q, "reason": "a dispute"}`, caller, shop))
+			at = "journal/holds/over%20" + caller
 		case "POST operators":
 			body = `{"role": "viewer"}`
 		case "PATCH operators/{name}", "DELETE operators/{name}":

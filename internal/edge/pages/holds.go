@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/openthreeds/threeds/api"
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
@@ -13,7 +14,6 @@ type holdsView struct {
 	journal.Holds
 	Added     *ops.AddedHold
 	Asked     api.HoldRequest // what was typed, without the card
-	Merchants []choice
 	Fault     string
 	CanChange bool
 }
@@ -25,8 +25,7 @@ func (h *Handler) showHolds(v *visit, view *holdsView) (result, error) {
 		return result{}, err
 	}
 	view.Holds, view.CanChange = list, v.can("journal hold add")
-	view.Merchants, err = h.merchantChoices(v, view.Asked.Merchant)
-	return result{template: "holds", title: "Legal holds", data: view, status: faultStatus(view.Fault)}, err
+	return result{template: "holds", title: "Legal holds", data: view, status: faultStatus(view.Fault)}, nil
 }
 
 func holdsPage(h *Handler, v *visit) (result, error) { return h.showHolds(v, &holdsView{}) }
@@ -47,6 +46,11 @@ func addHold(h *Handler, v *visit) (result, error) {
 		return h.showHolds(v, &holdsView{Added: &added})
 	}
 	asked.AcctNumber = ""
+	for _, typed := range []*string{&asked.Name, &asked.Merchant, &asked.From, &asked.To, &asked.Reason} {
+		if cardnumber.MayBe(*typed) || cardnumber.IsIn(*typed) { // no page has a card number
+			*typed = ""
+		}
+	}
 	return h.showHolds(v, &holdsView{Asked: asked, Fault: fault})
 }
 

@@ -37,7 +37,7 @@ func TestJ6AHoldOnThePageKeepsWhatAnErasureAsksFor(t *testing.T) {
 		"no merchant":           {form("merchant", "Shpo"), "the journal has no record of it"},
 		"a card as merchant":    {form("merchant", card), "may be a whole card number"},
 		"a card as name":        {form("name", card, "merchant", shop), "name:"},
-		"a card as reason":      {form("reason", card, "merchant", shop), "reason:"},
+		"a card as reason":      {form("reason", "see 4111 1111 1111 1111", "merchant", shop), "reason:"},
 		"a card that is short":  {form("card", "400000"), "13 to 19 digits"},
 		"no reason":             {form("reason", "", "merchant", shop), "reason:"},
 		"a day that is none":    {form("from", "2026-13-01"), "from: want a day"},

@@ -138,8 +138,8 @@ func checkHold(h *journal.Hold) error {
 	if strings.Trim(h.Name, ".") == "" {
 		return refuseMember("name", "want a letter or a digit.") // it stands in an address
 	}
-	if err := cardnumber.Check(h.Name); err != nil {
-		return refuseMember("name", "%v.", err)
+	if cardnumber.MayBe(h.Name) || cardnumber.IsIn(h.Name) {
+		return refuseMember("name", "%v.", cardnumber.ErrFound)
 	}
 	if cardnumber.MayBe(h.Merchant) {
 		return refuseMember("merchant", "that may be a whole card number. Send it as acctNumber.")

@@ -17,9 +17,9 @@ const (
 	lockForErase = `SELECT pg_advisory_xact_lock(77333, hashtext(current_schema()))`
 )
 
-// erase removes what belongs to a card or a merchant, and no hold holds, behind signed tombstones that name each entry. Each day has a
-// transaction of its own, so that others write between them. A day with an entry that does not open stays as it is, and
-// the error says so; all other days are erased.
+// erase removes what belongs to a card or a merchant, and no hold holds, behind signed tombstones that name each entry.
+// Each day has a transaction of its own, so that others write between them. A day with an entry that does not open
+// stays as it is, and the error says so; all other days are erased.
 func (db *database) erase(ctx context.Context, q Query, holds []Hold) (authentications, records int, err error) {
 	condition, args := db.where(Query{Card: q.Card, hashes: q.hashes, Merchant: q.Merchant})
 	free, of := unheld(holds)

@@ -182,8 +182,8 @@ func (e *evidence) expire(ctx context.Context, since string, kept daySet) error 
 	return nil
 }
 
-// expireGap removes the rows of a table for each of a time, of days that have gone. Of the records it removes as many as
-// its time suffices for, and reports whether these were all.
+// expireGap removes the rows of days that have gone, of all tables without partitions of their own for them. Of the
+// records it removes as many as its time suffices for, and reports whether these were all.
 func (s *tableStore) expireGap(ctx context.Context, gap span) (isDone bool, err error) {
 	first := ""
 	if gap.begin > 0 {

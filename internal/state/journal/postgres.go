@@ -242,7 +242,8 @@ const (
 	expireTime = 500 * time.Millisecond // how long one call of Expire goes on to delete records
 )
 
-// dropPartitions drops the partitions of tables whose days, or months, ended before a day, and have no day that is kept.
+// dropPartitions drops the partitions of tables whose days, or months, ended before a day, and that have no day that is
+// kept.
 func (s *tableStore) dropPartitions(ctx context.Context, day time.Time, kept daySet, tables ...string) error {
 	names, err := readRows(ctx, s, func(name *string) []any { return []any{name} }, `SELECT c.relname
 		FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
@@ -261,8 +262,9 @@ func (s *tableStore) dropPartitions(ctx context.Context, day time.Time, kept day
 	return nil
 }
 
-// Expire drops the partitions of the days, and of the months, that ended before a time, but for those that a hold keeps.
-// Of the other months it deletes the records of those days, and what its time does not suffice for the next time.
+// Expire drops the partitions of the days, and of the months, that ended before a time, but for those that a hold
+// keeps. Of the other months it deletes the records of those days, and what its time does not suffice for the next
+// time.
 func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 	last := before.UTC().Truncate(24 * time.Hour)
 	kept, isKnown, err := s.evidence.findKeptDays(ctx, last)
