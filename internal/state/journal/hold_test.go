@@ -2,8 +2,10 @@ package journal_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -364,6 +366,54 @@ func TestJ6AHoldThatDoesNotOpenHoldsEverything(t *testing.T) {
 		}
 		if err := st.LiftHold(t.Context(), list.Data[0].Name, "cli:jo"); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A lineWaiter sends on found when a line with a text is written to it.
+type lineWaiter struct {
+	text  string
+	found chan string
+}
+
+func (w *lineWaiter) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), w.text) {
+		w.found <- string(line)
+	}
+	return len(line), nil
+}
+
+// TestD126TheLogSaysWhatHoldsKeep: the duties of each minute say how many days stay for a hold, and what they have
+// erased since one was lifted.
+func TestD126TheLogSaysWhatHoldsKeep(t *testing.T) {
+	t.Parallel()
+	sqliteAlone(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		fillForArchive(t, st, keys)
+		addHold(t, st, journal.Hold{Name: "case 1", Card: heldCard, To: "2026-03-31"})
+		if _, _, err := st.Erase(t.Context(), journal.Query{Card: heldCard}); err != nil {
+			t.Fatal(err)
+		}
+		duties := func(keep time.Duration, text string) string {
+			t.Helper()
+			log := &lineWaiter{text, make(chan string, 10)}
+			j := journal.New(st, keys, slog.New(slog.NewTextHandler(log, nil)), func() time.Time { return archiveNow })
+			j.KeepFor(keep, keep)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { j.RunDuties(ctx); close(done) }()
+			line := <-log.found
+			cancel()
+			<-done
+			return line
+		}
+		if line := duties(aDay, "kept by a legal hold"); !strings.Contains(line, "days=2 holds=1") {
+			t.Errorf("the log says %s", line)
+		}
+		if err := st.LiftHold(t.Context(), "case 1", "cli:jo"); err != nil {
+			t.Fatal(err)
+		}
+		if line := duties(365*aDay, "what a legal hold had kept"); !strings.Contains(line, "authentications=2") {
+			t.Errorf("after the lift the log says %s", line)
 		}
 	})
 }
