@@ -267,6 +267,9 @@ func (s *tableStore) dropPartitions(ctx context.Context, day time.Time, kept day
 // time.
 func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 	last := before.UTC().Truncate(24 * time.Hour)
+	if s.oldest.Load() == 0 { // all of it is hidden until it is known what holds keep
+		s.hideBefore(last, nil)
+	}
 	kept, isKnown, err := s.evidence.findKeptDays(ctx, last)
 	if err != nil || !isKnown {
 		return err

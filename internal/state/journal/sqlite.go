@@ -362,6 +362,9 @@ var errNothingToErase = errors.New("journal: name a card or a merchant to erase"
 // days, it removes the others one by one.
 func (s *fileStore) Expire(ctx context.Context, before time.Time) error {
 	before = before.UTC().Truncate(24 * time.Hour)
+	if s.oldest.Load() == 0 { // all of it is hidden until it is known what holds keep
+		s.hideBefore(before, nil)
+	}
 	kept, isKnown, err := s.evidence.findKeptDays(ctx, before)
 	if err != nil || !isKnown {
 		return err
