@@ -28,6 +28,7 @@ type NewToken struct {
 	Name     string    `json:"name"`
 	Role     string    `json:"role" schema:"enum=viewer|operator|admin"`
 	Merchant string    `json:"merchant,omitempty"` // The only merchant whose data it may see; absent or empty for all.
+	Group    string    `json:"group,omitempty"`    // The group of merchants whose data it may see, in place of a merchant.
 	Expires  time.Time `json:"expires,omitzero"`   // Absent: never.
 }
 
@@ -42,6 +43,7 @@ type NewOperator struct {
 	Name     string `json:"name,omitempty"` // Absent: one is made.
 	Role     string `json:"role" schema:"enum=viewer|operator|admin"`
 	Merchant string `json:"merchant,omitempty"` // The only merchant whose data it may see; absent or empty for all.
+	Group    string `json:"group,omitempty"`    // The group of merchants whose data it may see, in place of a merchant.
 }
 
 // An Invited is an invitation to the console, which is shown once. Who opens its link first is the operator.
@@ -53,7 +55,8 @@ type Invited struct {
 
 // A RoleChange is the body of PATCH operators/{name}.
 type RoleChange struct {
-	Role string `json:"role" schema:"enum=viewer|operator|admin"`
+	Role  string  `json:"role" schema:"enum=viewer|operator|admin"`
+	Group *string `json:"group,omitempty"` // The group of merchants that they see. Absent: as it was. Empty: all.
 }
 
 // An EraseRequest is the body of POST journal/erase: a whole card number, or a merchant.

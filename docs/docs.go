@@ -61,8 +61,8 @@ func Areas() []Area {
 					"operating/certificates.md", "operating/revocation.md",
 				}},
 				{"People and keys", []string{
-					"operating/operators.md", "operating/admin.md", "operating/keys.md", "operating/hsm.md", "operating/merchants.md",
-					"operating/scheme-rules.md", "operating/billing.md",
+					"operating/operators.md", "operating/groups.md", "operating/admin.md", "operating/keys.md",
+					"operating/hsm.md", "operating/merchants.md", "operating/scheme-rules.md", "operating/billing.md",
 				}},
 				{"Data", []string{
 					"operating/database.md", "postgres.md", "operating/patroni.md", "operating/backup.md",

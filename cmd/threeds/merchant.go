@@ -166,6 +166,7 @@ func (c *merchantCommand) addProfileFlags() {
 			return nil
 		})
 	}
+	text("group", "the group that the merchant belongs to", func(m *account.Merchant) *string { return &m.Group })
 	text("merchant-name", "merchantName", func(m *account.Merchant) *string { return &m.MerchantName })
 	text("mcc", "merchant category code", func(m *account.Merchant) *string { return &m.MCC })
 	text("merchant-country", "three digits of ISO 3166-1", func(m *account.Merchant) *string { return &m.MerchantCountry })
@@ -334,7 +335,7 @@ func (c *merchantCommand) list(ctx context.Context) error {
 	if *c.asJSON {
 		return terminal.WriteJSON(c.Stdout, all)
 	}
-	w := terminal.NewTable(c.Stdout, "SOURCE\tMCC\tCOUNTRY\tACQUIRER FOR\tMERCHANT")
+	w := terminal.NewTable(c.Stdout, "SOURCE\tMCC\tCOUNTRY\tACQUIRER FOR\tGROUP\tMERCHANT")
 	refused := 0
 	for _, e := range all {
 		source := string(e.Source)
@@ -348,8 +349,8 @@ func (c *merchantCommand) list(ctx context.Context) error {
 				schemes = append(schemes, word)
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", source, cmp.Or(e.MCC, "-"), cmp.Or(e.MerchantCountry, "-"),
-			cmp.Or(strings.Join(schemes, " "), "-"), terminal.OneLine(e.Name))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", source, cmp.Or(e.MCC, "-"), cmp.Or(e.MerchantCountry, "-"),
+			cmp.Or(strings.Join(schemes, " "), "-"), cmp.Or(e.Group, "-"), terminal.OneLine(e.Name))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,9 @@ import (
 var tokenCommands = []cmdline.Command{
 	{
 		Name: "create", Run: tokenCreate,
-		Takes: `--name NAME --role viewer|operator|admin [--merchant M] [--expires 90d|DATE] [--config FILE]`,
-		Does:  `make a token of the admin API and print it, once`,
+		Takes: `--name NAME --role viewer|operator|admin [--merchant M | --group G] [--expires 90d|DATE] [--config
+			FILE]`,
+		Does: `make a token of the admin API and print it, once`,
 	},
 	{
 		Name: "list", Run: tokenList,
@@ -39,6 +41,7 @@ func tokenCreate(ctx context.Context, cmd *cmdline.Invocation) error {
 	cmd.StringVar(&token.Name, "name", "", "what the list and the audit trail call the token")
 	roleFlag(cmd, &token.Role, "what the token may do: viewer, operator or admin")
 	cmd.StringVar(&token.Merchant, "merchant", "", "the only merchant whose things the token may see")
+	cmd.StringVar(&token.Group, "group", "", "the group of merchants whose things the token may see")
 	cmd.Func("expires", "when the token ends: in days, as 90d, or a date in RFC 3339", func(text string) (err error) {
 		token.Expires, err = parseExpiry(text, time.Now())
 		return err
@@ -97,14 +100,14 @@ func tokenList(ctx context.Context, cmd *cmdline.Invocation) error {
 		if err != nil {
 			return err
 		}
-		return terminal.WriteList(cmd.Stdout, *asJSON, all, "NAME\tROLE\tCREATED\tEXPIRES\tMERCHANT",
+		return terminal.WriteList(cmd.Stdout, *asJSON, all, "NAME\tROLE\tCREATED\tEXPIRES\tGROUP\tMERCHANT",
 			func(t operator.Token) string {
 				created := t.Created.Format(time.RFC3339)
 				if !t.IsSealed {
 					created = "refused"
 				}
-				return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", terminal.OneLine(t.Name), t.Role, created, orNever(timeOrNull(t.Expires)),
-					terminal.OneLine(t.Merchant))
+				return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", terminal.OneLine(t.Name), t.Role, created,
+					orNever(timeOrNull(t.Expires)), cmp.Or(t.Group, "-"), terminal.OneLine(t.Merchant))
 			})
 	})
 }
@@ -131,7 +134,7 @@ func tokenRevoke(ctx context.Context, cmd *cmdline.Invocation) error {
 var operatorCommands = []cmdline.Command{
 	{
 		Name: "invite", Run: operatorInvite,
-		Takes: `--role viewer|operator|admin [--merchant M] [--name NAME] [--config FILE]`,
+		Takes: `--role viewer|operator|admin [--merchant M | --group G] [--name NAME] [--config FILE]`,
 		Does:  `print a link by which somebody registers a passkey for the console, once, in one hour`,
 	},
 	{
@@ -141,8 +144,9 @@ var operatorCommands = []cmdline.Command{
 	},
 	{
 		Name: "role", Run: operatorRole,
-		Takes: `NAME viewer|operator|admin [--config FILE]`,
-		Does:  `give an operator another role, and end their sessions`,
+		Takes: `[--group G] [--config FILE] NAME viewer|operator|admin`,
+		Does: `give an operator another role, and with --group another group of merchants ("" for all of them); end
+			their sessions`,
 	},
 	{
 		Name: "remove", Run: operatorRemove,
@@ -156,6 +160,7 @@ func operatorInvite(ctx context.Context, cmd *cmdline.Invocation) error {
 	cmd.StringVar(&asked.Name, "name", "", "what the list and the audit trail call the operator")
 	roleFlag(cmd, &asked.Role, "what the operator may do: viewer, operator or admin")
 	cmd.StringVar(&asked.Merchant, "merchant", "", "the only merchant whose things the operator may see")
+	cmd.StringVar(&asked.Group, "group", "", "the group of merchants whose things the operator may see")
 	file := cmd.ConfigFlag()
 	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
@@ -174,7 +179,7 @@ func operatorInvite(ctx context.Context, cmd *cmdline.Invocation) error {
 		made, err := acts.InviteOperator(ctx, by, asked)
 		if errors.Is(err, operator.ErrUserExists) {
 			return fmt.Errorf(
-				"operator invite: there is an operator %s with another role or merchant (\"threeds operator role\" changes it)",
+				"operator invite: there is an operator %s with another role, merchant or group (\"threeds operator role\" changes it)",
 				asked.Name)
 		}
 		if err != nil {
@@ -195,14 +200,14 @@ func operatorList(ctx context.Context, cmd *cmdline.Invocation) error {
 		if err != nil {
 			return err
 		}
-		return terminal.WriteList(cmd.Stdout, *asJSON, all, "NAME\tROLE\tCREATED\tPASSKEYS\tMERCHANT\tLABEL",
+		return terminal.WriteList(cmd.Stdout, *asJSON, all, "NAME\tROLE\tCREATED\tPASSKEYS\tGROUP\tMERCHANT\tLABEL",
 			func(u operator.User) string {
 				created := u.Created.Format(time.RFC3339)
 				if !u.IsSealed {
 					created = "refused"
 				}
-				return fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s", terminal.OneLine(u.Name), u.Role, created, len(u.Passkeys),
-					terminal.OneLine(u.Merchant), terminal.OneLine(u.Label))
+				return fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s\t%s", terminal.OneLine(u.Name), u.Role, created, len(u.Passkeys),
+					cmp.Or(u.Group, "-"), terminal.OneLine(u.Merchant), terminal.OneLine(u.Label))
 			})
 	})
 }
@@ -219,6 +224,12 @@ func explainOperator(command string, err error) error {
 }
 
 func operatorRole(ctx context.Context, cmd *cmdline.Invocation) error {
+	var asked api.RoleChange
+	cmd.Func("group", "the group of merchants whose things the operator may see; empty: all merchants",
+		func(group string) error {
+			asked.Group = &group
+			return nil
+		})
 	file := cmd.ConfigFlag()
 	rest, err := cmd.ReadExactly(2, "the name of the operator or the role is missing")
 	if err != nil {
@@ -227,13 +238,23 @@ func operatorRole(ctx context.Context, cmd *cmdline.Invocation) error {
 	if _, err := operator.ParseRole(rest[1]); err != nil {
 		return cmdline.Usagef("operator role: %v", err)
 	}
+	asked.Role = rest[1]
 	return local.WithActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
-		was, now, err := acts.ChangeRole(ctx, by, rest[0], rest[1])
+		was, now, err := acts.ChangeRole(ctx, by, rest[0], asked)
 		if err == nil {
-			fmt.Fprintf(cmd.Stderr, "threeds: %s was %s and is %s\n", terminal.OneLine(rest[0]), was.Role, now.Role)
+			fmt.Fprintf(cmd.Stderr, "threeds: %s was %s and is %s\n", terminal.OneLine(rest[0]), describeRole(&was),
+				describeRole(&now))
 		}
 		return explainOperator("operator role", err)
 	})
+}
+
+// describeRole returns the role of an operator, and the group that they see.
+func describeRole(u *operator.User) string {
+	if u.Group == "" {
+		return string(u.Role)
+	}
+	return string(u.Role) + " of group " + u.Group
 }
 
 func operatorRemove(ctx context.Context, cmd *cmdline.Invocation) error {

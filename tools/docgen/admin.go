@@ -87,6 +87,7 @@ func (b *shapeBook) adminOperation(o *admin.Operation) object {
 	d := object{
 		{Key: "summary", Value: o.Summary}, {Key: "description", Value: "Least role: " + string(o.Least) + "."},
 		{Key: "x-act", Value: o.Act}, {Key: "x-least-role", Value: string(o.Least)}, {Key: "x-one-merchant", Value: o.IsForOwn},
+		{Key: "x-group", Value: o.IsForGroups},
 	}
 	var parameters []any
 	add := func(name, in string) {

@@ -151,17 +151,18 @@ func (s *site) newKey(merchant string) string {
 	return made.Hash
 }
 
-// rightsInManual returns which of the callers may call each operation, by the table of admin.md.
-func rightsInManual(t *testing.T) map[string][6]bool {
+// rightsInManual returns which of the callers may call each operation, by the table of admin.md, and which operations
+// are for groups of merchants.
+func rightsInManual(t *testing.T) (all map[string][6]bool, forGroups map[string]bool) {
 	t.Helper()
 	manual, err := os.ReadFile("../../../docs/operating/admin.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string][6]bool{}
+	all, forGroups = map[string][6]bool{}, map[string]bool{}
 	for line := range strings.Lines(string(manual)) {
 		cells := strings.Split(line, "|")
-		if len(cells) != 7 {
+		if len(cells) != 8 {
 			continue
 		}
 		var may [6]bool
@@ -171,10 +172,10 @@ func rightsInManual(t *testing.T) map[string][6]bool {
 		}
 		for _, named := range regexp.MustCompile("`([A-Z]+ [a-z][^`?]*)").FindAllStringSubmatch(cells[1], -1) {
 			operation := regexp.MustCompile(`/([A-Z]+)\b`).ReplaceAllStringFunc(named[1], func(s string) string { return "/{" + strings.ToLower(s[1:]) + "}" })
-			all[operation] = may
+			all[operation], forGroups[operation] = may, strings.TrimSpace(cells[6]) != "no"
 		}
 	}
-	return all
+	return all, forGroups
 }
 
 // TestK11MatrixOfRolesIsExact calls each operation that the description names, as each role.
@@ -189,7 +190,12 @@ func TestK11MatrixOfRolesIsExact(t *testing.T) {
 	if err := json.Unmarshal(body, &api); err != nil || api.OpenAPI != "3.1.0" {
 		t.Fatalf("openapi.json: %+v, %v", api, err)
 	}
-	rights := rightsInManual(t)
+	rights, forGroups := rightsInManual(t)
+	for _, o := range admin.Operations() {
+		if name := o.Method + " " + o.Path; o.IsForGroups != forGroups[name] {
+			t.Errorf("%s is for groups: %t, and not so in admin.md", name, o.IsForGroups)
+		}
+	}
 	described := 0
 	for path, methods := range api.Paths {
 		for method, of := range methods {

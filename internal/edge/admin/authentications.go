@@ -27,15 +27,16 @@ const (
 	maxRecordLimit = 100
 )
 
-// openJournal returns the journal if the actor may do the act, or the problem that there is no journal.
-func (h *Handler) openJournal(by *operator.Actor, act string) (journal.Store, error) {
+// openJournal returns as much of the journal as the actor may see, if the actor may do the act, or the problem that
+// there is no journal. No answer to an actor may read the journal in another way.
+func (h *Handler) openJournal(by *operator.Actor, act string) (*journal.Reader, error) {
 	if err := ops.Find(act).Check(by); err != nil {
 		return nil, err
 	}
 	if h.Journal == nil {
 		return nil, refuse(http.StatusNotFound, "The journal is off.")
 	}
-	return h.Journal, nil
+	return journal.Within(h.Journal, by.Scope()), nil
 }
 
 // A RecordQuery is what records are searched by. A card comes in a body alone, for addresses stand in logs.
@@ -99,7 +100,8 @@ func searchRecords(h *Handler, r *request) (any, error) {
 	return h.FindRecords(r.Context(), r.actor, q)
 }
 
-// FindRecords answers a search, after it stands in the audit trail. One merchant's people see that merchant's records.
+// FindRecords answers a search, after it stands in the audit trail. People of one merchant see that merchant's records,
+// whatever merchant they name.
 func (h *Handler) FindRecords(ctx context.Context, by operator.Actor,
 	q RecordQuery) (*api.List[journal.Record], error) {
 	st, err := h.openJournal(&by, "journal search")
@@ -150,7 +152,7 @@ func (h *Handler) FindRecords(ctx context.Context, by operator.Actor,
 
 // checkSearched refuses a search that found nothing because it names an unknown merchant or scheme. A merchant that has
 // records in the journal is known, too.
-func (h *Handler) checkSearched(ctx context.Context, by *operator.Actor, st journal.Store, q *journal.Query) error {
+func (h *Handler) checkSearched(ctx context.Context, by *operator.Actor, st *journal.Reader, q *journal.Query) error {
 	if err := journal.CheckScheme(q.Scheme, h.Merchants().Schemes...); err != nil {
 		return refuse(http.StatusBadRequest, "%v.", err)
 	}
@@ -158,7 +160,7 @@ func (h *Handler) checkSearched(ctx context.Context, by *operator.Actor, st jour
 }
 
 // checkMerchantOf refuses an unknown merchant that has nothing in the journal. "" stands for all.
-func (h *Handler) checkMerchantOf(ctx context.Context, by *operator.Actor, st journal.Store, name string) error {
+func (h *Handler) checkMerchantOf(ctx context.Context, by *operator.Actor, st *journal.Reader, name string) error {
 	if name == "" || by.Merchant != "" {
 		return nil
 	}
@@ -166,7 +168,7 @@ func (h *Handler) checkMerchantOf(ctx context.Context, by *operator.Actor, st jo
 	if err != nil || len(page.Records) > 0 {
 		return err
 	}
-	return h.CheckMerchant(ctx, name)
+	return h.CheckMerchant(ctx, by, name)
 }
 
 // readTimes reads the ends of a span of time, either of which may be "". It may not end before it begins.
@@ -195,11 +197,16 @@ func (h *Handler) ShowRecord(ctx context.Context, by operator.Actor, id string) 
 		return nil, err
 	}
 	detail, err := st.Show(ctx, strings.ToLower(id))
-	if errors.Is(err, journal.ErrNotFound) || err == nil && !by.CanSee(detail.Merchant) {
+	if errors.Is(err, journal.ErrNotFound) {
 		return nil, refuse(http.StatusNotFound, "There is no such record.")
 	}
 	if err != nil {
 		return nil, err
+	}
+	if by.IsBound() {
+		for i := range detail.Steps {
+			detail.Steps[i].Node = ""
+		}
 	}
 	return &detail, h.Record(ctx, by, "journal show", detail.ID, nil, nil)
 }
@@ -249,7 +256,7 @@ func (h *Handler) Report(ctx context.Context, actor operator.Actor, name string,
 		return nil, refuse(http.StatusBadRequest, "by: want scheme, merchant, issuer, acs, version, reason or day.")
 	}
 	from, to = h.reportTimes(from, to)
-	counts, err := st.Count(ctx, journal.CountQuery{By: by, Merchant: actor.Merchant, From: from, To: to, Whole: by != ""})
+	counts, err := st.Count(ctx, journal.CountQuery{By: by, From: from, To: to, Whole: by != ""})
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +299,6 @@ func (h *Handler) Billing(ctx context.Context, by operator.Actor, from, to strin
 	if err != nil {
 		return nil, refuse(http.StatusBadRequest, "%s.", err)
 	}
-	q.Merchant = by.Merchant
 	return st.Billing(ctx, q)
 }
 
@@ -342,7 +348,7 @@ func (h *Handler) Mandates(ctx context.Context, by operator.Actor, from, to time
 		return nil, err
 	}
 	from, to = h.reportTimes(from, to)
-	counts, err := st.CountUnkept(ctx, journal.CountQuery{Merchant: by.Merchant, From: from, To: to})
+	counts, err := st.CountUnkept(ctx, journal.CountQuery{From: from, To: to})
 	if err != nil {
 		return nil, err
 	}

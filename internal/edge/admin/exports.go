@@ -166,7 +166,8 @@ func (h *Handler) ExportAudit(ctx context.Context, by operator.Actor, q operator
 	return s.write(to)
 }
 
-// exportJournal answers with days of the journal, after that stands in the audit trail.
+// exportJournal answers with days of the journal, after that stands in the audit trail. It is for those who see all
+// merchants: an export has a link for each record of the chains.
 func exportJournal(h *Handler, r *request) (any, error) {
 	st, err := h.openJournal(&r.actor, "journal export")
 	if err != nil {
@@ -181,7 +182,7 @@ func exportJournal(h *Handler, r *request) (any, error) {
 		return nil, err
 	}
 	answer := stream{name: "journal.jsonl", kind: "application/jsonl", write: func(w io.Writer) error {
-		_, err := journal.WriteJSONLines(r.Context(), w, st, h.JournalKeys, q)
+		_, err := journal.WriteJSONLines(r.Context(), w, h.Journal, h.JournalKeys, q)
 		return h.logChanged("journal.jsonl", err)
 	}}
 	switch asked.Get("format") {
@@ -191,7 +192,7 @@ func exportJournal(h *Handler, r *request) (any, error) {
 		}
 	case "csv":
 		answer = stream{name: "journal.csv", kind: "text/csv; charset=utf-8", write: func(w io.Writer) error {
-			_, err := journal.WriteCSV(r.Context(), w, st, h.RulesOf, q)
+			_, err := journal.WriteCSV(r.Context(), w, h.Journal, h.RulesOf, q)
 			return err
 		}}
 	default:

@@ -204,7 +204,7 @@ func splitNotices(all []Notice, by *operator.Actor) (open, over []Notice) {
 	open, over = []Notice{}, []Notice{}
 	for _, n := range all {
 		switch {
-		case by.Merchant != "" && n.Merchant != by.Merchant:
+		case by.IsBound() && (n.Merchant == "" || !by.CanSee(n.Merchant)):
 		case n.Over.IsZero():
 			open = append(open, n)
 		default:

@@ -20,7 +20,7 @@ const (
 	// usualFor is how long the counts of the days before are used again. They hardly change.
 	usualFor = 5 * time.Minute
 
-	// maxUsual is for how many merchants these counts are kept.
+	// maxUsual is for how many scopes these counts are kept.
 	maxUsual = 200
 )
 
@@ -40,7 +40,7 @@ type Past struct {
 	Results []ResultCount `json:"results"`
 }
 
-// A usualCache has the counts of the days before, by merchant. Its zero value is ready to use.
+// A usualCache has the counts of the days before, by the key of a scope. Its zero value is ready to use.
 type usualCache struct {
 	mu  sync.Mutex
 	all map[string]usual
@@ -61,22 +61,22 @@ func (h *Handler) countNow(ctx context.Context) ([]journal.FlowCount, error) {
 	return h.Journal.Flow(ctx, journal.FlowQuery{From: now.Add(-nowSpan), To: now})
 }
 
-// present adds up the counts of the last 15 minutes, of one merchant or of all, and compares them with the days before.
-func (h *Handler) present(ctx context.Context, merchant string, counts []journal.FlowCount) (*Present, error) {
+// present adds up the counts of the last 15 minutes within a scope, and compares them with the days before.
+func (h *Handler) present(ctx context.Context, scope journal.Scope, counts []journal.FlowCount) (*Present, error) {
 	now := h.Now().UTC()
 	p := &Present{From: now.Add(-nowSpan), To: now}
-	p.Flow, p.Results = addUp(counts, merchant)
+	p.Flow, p.Results = addUp(counts, scope)
 	var err error
-	p.Before, err = h.past(ctx, merchant, now)
+	p.Before, err = h.past(ctx, scope, now)
 	return p, err
 }
 
-// addUp adds up the counts of one merchant, or of all.
-func addUp(counts []journal.FlowCount, merchant string) (sum journal.Flow, results []ResultCount) {
+// addUp adds up the counts of the merchants of a scope.
+func addUp(counts []journal.FlowCount, scope journal.Scope) (sum journal.Flow, results []ResultCount) {
 	sums := make([]int64, len(ChartResults()))
 	for i := range counts {
 		c := &counts[i]
-		if merchant != "" && c.Merchant != merchant {
+		if !scope.Has(c.Merchant) {
 			continue
 		}
 		sum.Add(&c.Flow)
@@ -88,11 +88,11 @@ func addUp(counts []journal.FlowCount, merchant string) (sum journal.Flow, resul
 	return sum, results
 }
 
-// past counts the same 15 minutes of the days before, or returns what was counted lately.
-func (h *Handler) past(ctx context.Context, merchant string, now time.Time) (*Past, error) {
-	c := &h.usual
+// past counts the same 15 minutes of the days before within a scope, or returns what was counted lately.
+func (h *Handler) past(ctx context.Context, scope journal.Scope, now time.Time) (*Past, error) {
+	c, key := &h.usual, scope.Key()
 	c.mu.Lock()
-	known, isKnown := c.all[merchant]
+	known, isKnown := c.all[key]
 	c.mu.Unlock()
 	if age := now.Sub(known.at); isKnown && age >= 0 && age < usualFor {
 		return known.past, nil
@@ -101,8 +101,8 @@ func (h *Handler) past(ctx context.Context, merchant string, now time.Time) (*Pa
 	days := 0
 	for day := 1; day <= daysBefore; day++ {
 		to := now.Add(-time.Duration(day) * 24 * time.Hour)
-		some, err := h.Journal.Flow(ctx,
-			journal.FlowQuery{Merchant: merchant, From: to.Add(-nowSpan), To: to, Whole: true})
+		some, err := journal.Within(h.Journal, scope).Flow(ctx,
+			journal.FlowQuery{From: to.Add(-nowSpan), To: to, Whole: true})
 		if err != nil {
 			return nil, err
 		}
@@ -114,20 +114,20 @@ func (h *Handler) past(ctx context.Context, merchant string, now time.Time) (*Pa
 	var past *Past
 	if days > 0 {
 		past = &Past{Days: days}
-		past.Flow, past.Results = addUp(counts, "")
+		past.Flow, past.Results = addUp(counts, journal.All())
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all == nil || len(c.all) >= maxUsual {
 		c.all = map[string]usual{}
 	}
-	c.all[merchant] = usual{now, past}
+	c.all[key] = usual{now, past}
 	return past, nil
 }
 
 // countMinutes counts the authentications of a short time by minute and result, for a chart.
-func (h *Handler) countMinutes(ctx context.Context, merchant string, from, to time.Time) ([]journal.Rollup, error) {
-	counts, err := h.Journal.Flow(ctx, journal.FlowQuery{Merchant: merchant, From: from, To: to})
+func countMinutes(ctx context.Context, st *journal.Reader, from, to time.Time) ([]journal.Rollup, error) {
+	counts, err := st.Flow(ctx, journal.FlowQuery{From: from, To: to})
 	minutes := map[time.Time]*journal.Rollup{}
 	for i := range counts {
 		c := &counts[i]

@@ -32,6 +32,7 @@ type Operation struct {
 	Act          string // its name in the table of package ops
 	Least        operator.Role
 	IsForOwn     bool // tokens of one merchant may call it too
+	IsForGroups  bool // tokens of a group of merchants may call it too
 	Summary      string
 	Parameters   []string // of the address
 	Body         any      // a value of the type of the body; nil: it takes none
@@ -46,7 +47,9 @@ type File string
 func Operations() (all []Operation) {
 	for _, rt := range routes() {
 		key, act := rt.method+" "+rt.path, ops.Find(rt.act)
-		o := Operation{rt.method, rt.path, act.Name, act.Least, act.IsForOwn, rt.summary, queries[key], nil, answers[key]}
+		o := Operation{
+			rt.method, rt.path, act.Name, act.Least, act.IsForOwn, act.IsForGroups, rt.summary, queries[key], nil, answers[key],
+		}
 		if act.Answer != nil {
 			o.Answers = []any{act.Answer}
 		}

@@ -65,7 +65,7 @@ func changeOperator(h *Handler, r *request) (any, error) {
 	if err := r.decode(&asked); err != nil {
 		return nil, err
 	}
-	_, now, err := h.ChangeRole(r.Context(), r.actor, r.PathValue("name"), asked.Role)
+	_, now, err := h.ChangeRole(r.Context(), r.actor, r.PathValue("name"), asked)
 	return now, err
 }
 

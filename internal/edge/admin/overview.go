@@ -25,7 +25,7 @@ type Overview struct {
 	Schemes     []ReportRow   `json:"schemes"`     // the one with most authentications first
 	Results     []ResultCount `json:"results"`     // in the order of the chart
 	Chart       []ChartBar    `json:"chart"`       // oldest first
-	Directories []Directory   `json:"directories"` // null for those who see one merchant
+	Directories []Directory   `json:"directories"` // null for those who see one merchant or a group
 	Attention   []Notice      `json:"attention"`   // the most urgent first
 	Over        []Notice      `json:"over"`        // what was among it in the last day, and is over; the newest first
 }
@@ -113,7 +113,7 @@ func (h *Handler) Overview(ctx context.Context, by operator.Actor, from, to time
 		h.Log.Error("admin API", "what", "the journal is not read for the overview", "err", err)
 		o.IsUnread = true // what needs attention can be seen all the same
 	}
-	if by.Merchant == "" {
+	if !by.IsBound() {
 		o.Directories = f.directories
 	}
 	var kept []Notice
@@ -135,15 +135,16 @@ func (h *Handler) countForOverview(ctx context.Context, by *operator.Actor, o *O
 	if f.flowError != nil {
 		return f.flowError
 	}
-	if o.Now, err = h.present(ctx, by.Merchant, f.flow); err != nil {
+	st := journal.Within(h.Journal, by.Scope())
+	if o.Now, err = h.present(ctx, by.Scope(), f.flow); err != nil {
 		return err
 	}
-	q := journal.CountQuery{By: "scheme", Merchant: by.Merchant, From: o.From, To: o.To}
+	q := journal.CountQuery{By: "scheme", From: o.From, To: o.To}
 	q.Hourly = chartStep(o.To.Sub(o.From)) < 24*time.Hour
-	counts, err := h.Journal.Count(ctx, q)
+	counts, err := st.Count(ctx, q)
 	if err == nil && o.From.Unix() <= 0 && len(counts) > 0 && chartStep(o.To.Sub(counts[0].Hour)) < 24*time.Hour {
 		q.From, q.Hourly = counts[0].Hour, true // a journal that began lately has a bar for each hour
-		counts, err = h.Journal.Count(ctx, q)
+		counts, err = st.Count(ctx, q)
 	}
 	if err != nil {
 		return err
@@ -162,7 +163,7 @@ func (h *Handler) countForOverview(ctx context.Context, by *operator.Actor, o *O
 		step = chartStep(o.To.Sub(first))
 	}
 	if step < time.Hour {
-		if counts, err = h.countMinutes(ctx, by.Merchant, o.From, o.To); err != nil {
+		if counts, err = countMinutes(ctx, st, o.From, o.To); err != nil {
 			return err
 		}
 	}

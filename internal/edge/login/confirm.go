@@ -183,8 +183,8 @@ func (s *Service) hasRights(by *operator.Actor, groups []string) bool {
 	if settings == nil {
 		return false
 	}
-	role, merchant, err := settings.rights(groups)
-	return err == nil && role == by.Role && merchant == by.Merchant
+	of, err := settings.rights(groups)
+	return err == nil && of == rights{by.Role, by.Merchant, by.Group}
 }
 
 // takeForm takes the form that waits under a secret. Only the session that has sent it can open it.

@@ -46,6 +46,8 @@ type OIDC struct {
 	RoleClaim    string
 	Roles        map[string]operator.Role // by group
 	Merchants    map[string]string        // by group
+	// MerchantGroups has the group of merchants that the members of a group of the issuer see.
+	MerchantGroups map[string]string
 }
 
 // A Service is the login of the console. Set its fields before use.
@@ -182,7 +184,7 @@ func (s *Service) findSession(r *http.Request) (operator.Session, error) {
 	return session, nil
 }
 
-// mayStay reports whether the configuration in use would still let a user in, with the same role.
+// mayStay reports whether the configuration in use would still let a user in, with the same rights.
 func (s *Service) mayStay(u *operator.User, groups []string) bool {
 	settings := s.Settings()
 	if !u.IsOIDC() {
@@ -191,8 +193,8 @@ func (s *Service) mayStay(u *operator.User, groups []string) bool {
 	if settings.OIDC == nil {
 		return false
 	}
-	role, merchant, err := settings.OIDC.rights(groups)
-	return err == nil && role == u.Role && merchant == u.Merchant
+	of, err := settings.OIDC.rights(groups)
+	return err == nil && of == rightsOf(u)
 }
 
 // maxForm is the length of the longest form.
@@ -301,7 +303,7 @@ func (s *Service) startSession(w http.ResponseWriter, r *http.Request, u *operat
 	secret, err := s.Operators.StartSession(r.Context(), u, groups, life)
 	if err == nil {
 		err = s.Operators.Record(r.Context(),
-			operator.Entry{Who: u.Who(), Role: u.Role, From: s.addressOf(r), Action: "login"})
+			operator.Entry{Who: u.Who(), Role: u.Role, Group: u.Group, From: s.addressOf(r), Action: "login"})
 	}
 	if err != nil { // no operator is logged in without an entry in the audit trail
 		s.showFailure(w, errors.Join(err, s.Operators.EndSession(r.Context(), secret)))
@@ -336,7 +338,7 @@ func (s *Service) addressOf(r *http.Request) string { return listen.ClientName(r
 
 // audit writes to the audit trail what somebody does. That it fails is in the log.
 func (s *Service) audit(r *http.Request, a *operator.Actor, action string, after any) {
-	e := operator.Entry{Who: a.Who, Role: a.Role, From: s.addressOf(r), Action: action, After: after}
+	e := operator.Entry{Who: a.Who, Role: a.Role, Group: a.Group, From: s.addressOf(r), Action: action, After: after}
 	if err := s.Operators.Record(r.Context(), e); err != nil {
 		s.Log.Error("audit trail", "action", action, "err", err)
 	}

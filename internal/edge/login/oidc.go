@@ -1,7 +1,6 @@
 package login
 
 import (
-	"cmp"
 	"context"
 	"crypto/subtle"
 	"crypto/tls"
@@ -134,26 +133,40 @@ var errNoRole = errors.New("none of the groups has a role")
 // errNoGroups says that the issuer did not send the groups of a user.
 var errNoGroups = errors.New("it does not say which groups you are in")
 
-// errTwoMerchants says that a user would be of two merchants.
-var errTwoMerchants = errors.New("the groups are of more than one merchant")
+// errTwoMerchants says that a user would be of two merchants, or of two groups of merchants, or of one of each.
+var errTwoMerchants = errors.New("the groups are of more than one merchant, or group of merchants")
 
-// rights returns what the groups of a user let them do: the highest role, for one merchant or all.
-func (o *OIDC) rights(groups []string) (role operator.Role, merchant string, err error) {
+// The rights of a user are a role, for one merchant, for a group of merchants or for all.
+type rights struct {
+	role            operator.Role
+	merchant, group string
+}
+
+// rightsOf returns the rights that a user has.
+func rightsOf(u *operator.User) rights { return rights{u.Role, u.Merchant, u.Group} }
+
+// rights returns what the groups of a user let them do: the highest role, for one merchant, for a group of merchants or
+// for all.
+func (o *OIDC) rights(groups []string) (of rights, err error) {
 	highest := -1
 	for _, group := range groups {
 		if found, ok := o.Roles[group]; ok {
 			highest = max(highest, slices.Index(operator.Roles(), found))
 		}
-		own := o.Merchants[group]
-		if own != "" && merchant != "" && own != merchant {
-			return "", "", errTwoMerchants
+		own := rights{merchant: o.Merchants[group], group: o.MerchantGroups[group]}
+		switch none := (rights{}); {
+		case own == none:
+		case own.merchant != "" && own.group != "", of != none && of != own:
+			return none, errTwoMerchants
+		default:
+			of = own
 		}
-		merchant = cmp.Or(own, merchant)
 	}
 	if highest < 0 {
-		return "", "", errNoRole
+		return rights{}, errNoRole
 	}
-	return operator.Roles()[highest], merchant, nil
+	of.role = operator.Roles()[highest]
+	return of, nil
 }
 
 // A subject is who the issuer says that has logged in.
@@ -203,7 +216,7 @@ func (s *Service) finishOIDC(w http.ResponseWriter, r *http.Request) {
 		s.showLoggedInAgain(w, r, &c, &who)
 		return
 	}
-	role, merchant, err := settings.rights(who.groups)
+	of, err := settings.rights(who.groups)
 	if errors.Is(err, errNoRole) && !who.hasGroups {
 		err = errNoGroups
 		s.Log.Warn("login by OpenID Connect: neither the ID token nor userinfo has the claim of the groups",
@@ -215,7 +228,7 @@ func (s *Service) finishOIDC(w http.ResponseWriter, r *http.Request) {
 			"The issuer knows you, but "+err.Error()+". Ask an administrator.")
 		return
 	}
-	user, err := s.rememberSubject(r.Context(), who, role, merchant)
+	user, err := s.rememberSubject(r.Context(), who, of)
 	if err != nil {
 		s.showFailure(w, err)
 		return
@@ -339,14 +352,15 @@ func textsOf(claim json.RawMessage) []string {
 	return nil
 }
 
-// rememberSubject stores the person who has logged in as a user, with the role that the groups have now.
-func (s *Service) rememberSubject(ctx context.Context, who subject, role operator.Role,
-	merchant string) (operator.User, error) {
-	user := operator.User{Name: operator.OIDCPrefix + who.id, Role: role, Merchant: merchant, Label: who.label}
+// rememberSubject stores the person who has logged in as a user, with the rights that the groups have now.
+func (s *Service) rememberSubject(ctx context.Context, who subject, of rights) (operator.User, error) {
+	user := operator.User{
+		Name: operator.OIDCPrefix + who.id, Role: of.role, Merchant: of.merchant, Group: of.group, Label: who.label,
+	}
 	err := s.Operators.AddUser(ctx, &user)
 	if errors.Is(err, operator.ErrUserExists) {
 		_, user, err = s.Operators.ChangeUser(ctx, user.Name, func(u *operator.User) error {
-			u.Role, u.Merchant, u.Label = role, merchant, who.label
+			u.Role, u.Merchant, u.Group, u.Label = of.role, of.merchant, of.group, who.label
 			return nil
 		})
 	}

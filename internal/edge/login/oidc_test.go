@@ -83,8 +83,9 @@ func newIssuer(s *site) *issuer {
 	i.keys.SetIssuer(i.server.URL)
 	s.settings.OIDC = &login.OIDC{
 		Issuer: i.server.URL, ClientID: "threeds", ClientSecret: "s3cret", Scopes: []string{"openid", "email"}, NameClaim: "email", RoleClaim: "groups",
-		Roles:     map[string]operator.Role{"look": operator.Viewer, "ops": operator.Operator, "boss": operator.Admin},
-		Merchants: map[string]string{"shop": "Corner Shop", "other": "Other Shop"},
+		Roles:          map[string]operator.Role{"look": operator.Viewer, "ops": operator.Operator, "boss": operator.Admin},
+		Merchants:      map[string]string{"shop": "Corner Shop", "other": "Other Shop", "both": "Corner Shop"},
+		MerchantGroups: map[string]string{"acme-staff": "acme", "acme-night": "acme", "quagga-staff": "quagga", "both": "acme"},
 	}
 	return i
 }
@@ -306,8 +307,8 @@ func TestD143StateBindsTheBrowser(t *testing.T) {
 	}
 }
 
-// TestD143RolesByGroup: the highest role counts, a merchant's group limits it to that merchant, and without a role
-// there is no login.
+// TestD143RolesByGroup: the highest role counts, a merchant's group limits it to that merchant, a group of merchants to
+// those, and without a role there is no login. Who would be of two is refused.
 func TestD143RolesByGroup(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -315,8 +316,11 @@ func TestD143RolesByGroup(t *testing.T) {
 	for _, test := range []struct {
 		groups   any
 		role     operator.Role // "": refused
-		merchant string
+		merchant string        // "group " before that of a group
 	}{
+		{[]string{"look", "acme-staff"}, operator.Viewer, "group acme"}, {[]string{"acme-night", "boss", "acme-staff"}, operator.Admin, "group acme"},
+		{[]string{"acme-staff"}, "", ""}, {[]string{"boss", "acme-staff", "quagga-staff"}, "", ""}, {[]string{"boss", "acme-staff", "shop"}, "", ""},
+		{[]string{"boss", "shop", "acme-staff"}, "", ""}, {[]string{"boss", "both"}, "", ""},
 		{[]string{"look"}, operator.Viewer, ""}, {[]string{"boss", "look", "ops"}, operator.Admin, ""}, {"ops", operator.Operator, ""},
 		{[]string{"look", "shop"}, operator.Viewer, "Corner Shop"}, {[]string{"shop", "boss", "shop"}, operator.Admin, "Corner Shop"},
 		{[]string{"shop"}, "", ""}, {[]string{"strangers"}, "", ""}, {[]string{}, "", ""}, {nil, "", ""}, {[]string{"boss", "shop", "other"}, "", ""},
@@ -333,7 +337,11 @@ func TestD143RolesByGroup(t *testing.T) {
 		}
 		var session operator.Session
 		must(t, json.Unmarshal([]byte(v.get("/whoami").body), &session))
-		if want := (operator.Actor{Who: "oidc:4711", Role: test.role, Merchant: test.merchant, From: "127.0.0.1"}); session.Actor != want {
+		want := operator.Actor{Who: "oidc:4711", Role: test.role, Merchant: test.merchant, From: "127.0.0.1"}
+		if group, isGroup := strings.CutPrefix(test.merchant, "group "); isGroup {
+			want.Merchant, want.Group = "", group
+		}
+		if session.Actor != want {
 			t.Errorf("%v: %+v, want %+v", test.groups, session.Actor, want)
 		}
 	}
@@ -356,6 +364,12 @@ func TestD141GroupChangeEndsSession(t *testing.T) {
 	s.settings = &login.Settings{URL: s.URL, OIDC: &changed, Session: time.Hour}
 	if other.isIn() {
 		t.Error("the session goes on when its group has another role")
+	}
+	i.logIn(other, "/")
+	changed.MerchantGroups = map[string]string{"look": "acme"}
+	s.settings = &login.Settings{URL: s.URL, OIDC: &changed, Session: time.Hour}
+	if other.isIn() {
+		t.Error("the session goes on when its group has become one of a group of merchants")
 	}
 	i.logIn(other, "/")
 	must(t, s.operators.RemoveUser(t.Context(), "oidc:4711"))

@@ -332,8 +332,9 @@ func (s *Service) finishInvitation(w http.ResponseWriter, r *http.Request) {
 		s.refuseInvitation(w, err)
 		return
 	}
-	s.audit(r, &operator.Actor{Who: registered.Who(), Role: registered.Role}, "operator.register",
-		map[string]any{"role": registered.Role, "merchant": registered.Merchant})
+	s.audit(r, &operator.Actor{Who: registered.Who(), Role: registered.Role, Group: registered.Group},
+		"operator.register",
+		map[string]any{"role": registered.Role, "merchant": registered.Merchant, "group": registered.Group})
 	s.startSession(w, r, &registered, nil, "/")
 }
 

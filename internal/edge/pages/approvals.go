@@ -25,7 +25,7 @@ type waitingAct struct {
 }
 
 // askedFields are the fields of forms that say what is asked for. Others do nothing, so they must say nothing either.
-var askedFields = []string{"at", cardField, "certificate", "expires", "merchant", "name", "reason", "role"}
+var askedFields = []string{"at", cardField, "certificate", "expires", "group", "merchant", "name", "reason", "role"}
 
 // describeForm returns what a form asks for, without card numbers.
 func describeForm(form url.Values) string {
@@ -35,7 +35,7 @@ func describeForm(form url.Values) string {
 			all = append(all, name+": "+cardnumber.Mask(text))
 		}
 	}
-	if form.Get("role") != "" && form.Get("merchant") == "" {
+	if form.Get("role") != "" && form.Get("merchant") == "" && form.Get("group") == "" {
 		all = append(all, "for all merchants")
 	}
 	return strings.Join(all, "; ")

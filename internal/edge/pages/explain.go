@@ -32,6 +32,7 @@ func (e *explained) IsRequest() bool { return e.Kind == "request" }
 // An explainView is the data of the page. What was pasted is not in it: it may have a whole card number.
 type explainView struct {
 	Merchants []choice
+	HasOne    bool // the visitor sees one merchant
 	Fault     string
 	Got       *explained
 	Findings  findingsView
@@ -40,7 +41,7 @@ type explainView struct {
 }
 
 func (h *Handler) newExplainView(v *visit) (view *explainView, err error) {
-	view = &explainView{}
+	view = &explainView{HasOne: v.session.Actor.Merchant != ""}
 	view.Merchants, err = h.merchantChoices(v, v.PostForm.Get("merchant"))
 	return view, err
 }

@@ -23,6 +23,7 @@ type tokensView struct {
 	Tokens               []operator.Token
 	Merchants, Roles     []choice
 	Fault, Name, Expires string
+	Group                string // as it was typed
 	New, NewName         string // a token that was just made, this once
 }
 
@@ -46,6 +47,7 @@ func createToken(h *Handler, v *visit) (result, error) {
 	form := v.PostForm
 	asked := api.NewToken{
 		Name: strings.TrimSpace(form.Get("name")), Role: form.Get("role"), Merchant: form.Get("merchant"),
+		Group: strings.TrimSpace(form.Get("group")),
 	}
 	var made api.MadeToken
 	var fault string
@@ -61,7 +63,7 @@ func createToken(h *Handler, v *visit) (result, error) {
 		return result{}, err
 	}
 	if view.Fault = fault; fault != "" {
-		view.Name, view.Expires = form.Get("name"), form.Get("expires")
+		view.Name, view.Expires, view.Group = form.Get("name"), form.Get("expires"), form.Get("group")
 	}
 	view.New, view.NewName = made.Token, made.Name
 	return result{template: "tokens", title: "Tokens", data: view, status: faultStatus(fault)}, nil

@@ -110,6 +110,18 @@ var merchantInputs = []input{
 	{inFlightInput, "Requests at once", "Such as 50.", ""},
 }
 
+// groupInput is the input of the group of a merchant.
+var groupInput = input{"group", "Group", "People and tokens of the group see the merchant.", ""}
+
+// inputsFor returns the members of a merchant that a visitor may change in the form. People of a group cannot change to
+// which group a merchant belongs.
+func inputsFor(v *visit) []input {
+	if v.session.Actor.Group != "" {
+		return merchantInputs
+	}
+	return append(slices.Clone(merchantInputs), groupInput)
+}
+
 // An acquirerRow has the inputs for one scheme.
 type acquirerRow struct {
 	Scheme string
@@ -277,6 +289,7 @@ type merchantsView struct {
 	InFile    bool
 	CanAdd    bool
 	CanChange bool
+	CanRemove bool
 	CanSwitch bool   // the visitor may disable and enable merchants
 	Reason    string // why it is to be disabled, as it was typed
 	Name      string
@@ -342,7 +355,8 @@ func (h *Handler) showMerchant(v *visit, typed url.Values, fault string) (result
 	view := merchantsView{Chosen: &m, InFile: m.Source == merchant.File, Fault: fault, Keys: keys}
 	view.CanChange = !view.InFile && m.Source != merchant.Removed && v.can("merchant set")
 	view.CanSwitch, view.Reason = v.can("merchant disable"), typed.Get("reason")
-	for _, in := range merchantInputs {
+	view.CanRemove = v.can("merchant remove")
+	for _, in := range inputsFor(v) {
 		for _, set := range m.Members {
 			if set.Name == in.Name {
 				in.Value = set.Value
@@ -374,7 +388,7 @@ func changeMerchant(h *Handler, v *visit) (result, error) {
 		return h.switchMerchant(v, name)
 	}
 	body := ops.MerchantBody{}
-	for _, in := range merchantInputs {
+	for _, in := range inputsFor(v) {
 		body[in.Name] = json.RawMessage("null")
 		text := strings.TrimSpace(v.PostForm.Get(in.Name))
 		_, failed := strconv.Atoi(text)

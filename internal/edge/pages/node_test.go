@@ -255,7 +255,7 @@ func TestK8MatrixIsExact(t *testing.T) {
 		"GET /directories": {200, 200, 200, 403, 403, 403}, "GET /ranges": {200, 200, 200, 403, 403, 403},
 		"GET /ranges?prefix=4000": {200, 200, 200, 403, 403, 403}, "GET /ranges/visa/diff": {200, 200, 200, 403, 403, 403},
 		"POST /ranges/visa/accept": {403, 303, 303, 403, 403, 403}, "POST /ranges/visa/refresh": {403, 303, 303, 403, 403, 403},
-		"POST /ranges/visa/remove": {404, 404, 404, 404, 404, 404},
+		"POST /ranges/visa/remove": {403, 404, 404, 403, 403, 403},
 	} {
 		method, path, _ := strings.Cut(at, " ")
 		for i, caller := range callers() {

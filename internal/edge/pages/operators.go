@@ -20,6 +20,7 @@ type operatorsView struct {
 	Operators        []operatorEntry
 	Merchants, Roles []choice
 	Fault, Name      string
+	Group            string // as it was typed
 	Link, For        string // of an invitation that was just made, this once
 }
 
@@ -44,6 +45,7 @@ func inviteOperator(h *Handler, v *visit) (result, error) {
 	form := v.PostForm
 	asked := api.NewOperator{
 		Name: strings.TrimSpace(form.Get("name")), Role: form.Get("role"), Merchant: form.Get("merchant"),
+		Group: strings.TrimSpace(form.Get("group")),
 	}
 	made, err := h.Acts.InviteOperator(v.Context(), v.session.Actor, asked)
 	fault, err := faultOf(err)
@@ -51,19 +53,23 @@ func inviteOperator(h *Handler, v *visit) (result, error) {
 		return result{}, err
 	}
 	if fault != "" {
-		return h.showOperators(v, &operatorsView{Fault: fault, Name: form.Get("name")})
+		return h.showOperators(v, &operatorsView{Fault: fault, Name: form.Get("name"), Group: form.Get("group")})
 	}
 	return h.showOperators(v, &operatorsView{Link: made.Link, For: made.Name})
 }
 
-// changeOperator gives an operator another role, or removes one.
+// changeOperator gives an operator another role and group, or removes one.
 func changeOperator(h *Handler, v *visit) (result, error) {
 	by, name := v.session.Actor, v.PathValue("name")
 	var err error
 	if v.PostForm.Get("do") == "remove" {
 		_, err = ops.Find("operator remove").Do(h.Acts, v.Context(), by, name)
 	} else {
-		_, _, err = h.Acts.ChangeRole(v.Context(), by, name, v.PostForm.Get("role"))
+		change := api.RoleChange{Role: v.PostForm.Get("role")}
+		if v.PostForm.Has("group") {
+			change.Group = new(strings.TrimSpace(v.PostForm.Get("group")))
+		}
+		_, _, err = h.Acts.ChangeRole(v.Context(), by, name, change)
 	}
 	fault, err := faultOf(err)
 	if fault != "" {

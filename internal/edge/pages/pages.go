@@ -79,8 +79,8 @@ type result struct {
 	form            *http.Request // another form of ours, whose answer is the answer
 }
 
-// A route is one page. A visitor who may not do its act is refused; if a page has several acts, each checks the visitor
-// itself.
+// A route is one page. A visitor who may do none of its acts is refused; if a page has several acts, each checks the
+// visitor itself.
 type route struct {
 	pattern string
 	acts    []string
@@ -138,6 +138,27 @@ func routes() []route {
 	}
 }
 
+// A fileRoute is a page whose answer may be a file, or takes its own time. A visitor who may not do its act is refused.
+type fileRoute struct {
+	pattern, act string
+	serve        func(h *Handler, w http.ResponseWriter, r *http.Request)
+}
+
+// fileRoutes returns the table of those pages.
+func fileRoutes() []fileRoute {
+	const csv = "text/csv; charset=utf-8"
+	return []fileRoute{
+		{"GET /reports.csv", "journal report", func(h *Handler, w http.ResponseWriter, r *http.Request) {
+			h.serveFile(w, r, csv, "reports.csv", writeReport)
+		}},
+		{"GET /billing.csv", "journal billing", func(h *Handler, w http.ResponseWriter, r *http.Request) {
+			h.serveFile(w, r, csv, "billing.csv", writeBilling)
+		}},
+		{"GET /audit.jsonl", "audit export", (*Handler).serveAudit},
+		{"POST /erase", "journal erase", (*Handler).serveErase},
+	}
+}
+
 // A visit is one request for a page.
 type visit struct {
 	*http.Request
@@ -174,16 +195,16 @@ func (h *Handler) init() {
 		mux.HandleFunc(rt.pattern, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, rt.do, rt.acts...) })
 	}
 	mux.HandleFunc("GET /assets/{name}", h.serveAsset)
-	mux.HandleFunc("GET /reports.csv", func(w http.ResponseWriter, r *http.Request) {
-		h.serveFile(w, r, "text/csv; charset=utf-8", "reports.csv", writeReport)
-	})
-	mux.HandleFunc("GET /billing.csv", func(w http.ResponseWriter, r *http.Request) {
-		h.serveFile(w, r, "text/csv; charset=utf-8", "billing.csv", writeBilling)
-	})
-	mux.HandleFunc("GET /audit.jsonl", func(w http.ResponseWriter, r *http.Request) {
-		h.serveAudit(w, r)
-	})
-	mux.HandleFunc("POST /erase", h.serveErase)
+	for _, rt := range fileRoutes() {
+		mux.HandleFunc(rt.pattern, func(w http.ResponseWriter, r *http.Request) {
+			session, _ := operator.SessionOf(r.Context())
+			if err := ops.Find(rt.act).Check(&session.Actor); err != nil {
+				h.serve(w, r, func(*Handler, *visit) (result, error) { return result{}, err })
+				return
+			}
+			rt.serve(h, w, r)
+		})
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.serve(w, r, func(*Handler, *visit) (result, error) { return result{}, errNoPage })
 	})
@@ -228,7 +249,7 @@ type frame struct {
 	Groups      []navGroup
 	Who         string
 	Role        operator.Role
-	Merchant    string
+	Of          string // whose data the visitor sees; "" means that of all merchants
 	CSRF        string
 	Data        any
 }
@@ -240,10 +261,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, do func(*Handler
 	session, _ := operator.SessionOf(r.Context())
 	v := &visit{r, session}
 	got, err := func() (result, error) {
-		if len(acts) == 1 {
-			if err := ops.Find(acts[0]).Check(&session.Actor); err != nil {
-				return result{}, err
-			}
+		if len(acts) > 0 && !slices.ContainsFunc(acts, v.can) {
+			return result{}, ops.Find(acts[0]).Check(&session.Actor)
 		}
 		if r.Method == http.MethodPost {
 			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -278,7 +297,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, do func(*Handler
 	var page bytes.Buffer
 	err = h.templates[got.template].ExecuteTemplate(&page, "layout", frame{
 		Title: got.title, Path: r.URL.Path, Version: h.version, Groups: h.navigation(v), Who: session.Actor.Who,
-		Role: session.Actor.Role, Merchant: session.Actor.Merchant, CSRF: session.FormToken(), Data: got.data,
+		Role: session.Actor.Role, Of: ofWhom(&session.Actor), CSRF: session.FormToken(), Data: got.data,
 	})
 	if err != nil {
 		h.Log.Error("console", "page", got.template, "err", err)
@@ -295,6 +314,14 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, do func(*Handler
 		w.WriteHeader(got.status)
 	}
 	_, _ = w.Write(page.Bytes()) // the browser that has gone needs no answer
+}
+
+// ofWhom says whose data an actor sees; "" means that of all merchants.
+func ofWhom(by *operator.Actor) string {
+	if by.Group != "" {
+		return "the group " + by.Group
+	}
+	return by.Merchant
 }
 
 // serveFile answers with a file to keep. A failure is a page.

@@ -106,6 +106,7 @@ func columns() []column {
 	}
 	return []column{
 		text("name", func(m *account.Merchant) *string { return &m.Name }),
+		text("group", func(m *account.Merchant) *string { return &m.Group }),
 		text("merchant_name", func(m *account.Merchant) *string { return &m.MerchantName }),
 		text("mcc", func(m *account.Merchant) *string { return &m.MCC }),
 		text("merchant_country", func(m *account.Merchant) *string { return &m.MerchantCountry }),

@@ -20,6 +20,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/hint"
 	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
@@ -143,21 +144,50 @@ func (r *Registry) List(ctx context.Context) ([]Entry, error) {
 	return all, nil
 }
 
-// CheckKnown returns an error with ErrNotFound in it, and with the name that was perhaps meant, if no merchant has the
-// name.
-func (r *Registry) CheckKnown(ctx context.Context, name string) error {
+// CheckKnown returns an error with ErrNotFound in it, and with the name that was perhaps meant, if no merchant of a
+// scope has the name. Nothing outside the scope makes a difference.
+func (r *Registry) CheckKnown(ctx context.Context, scope journal.Scope, name string) error {
 	all, err := r.List(ctx)
 	if err != nil {
 		return err
 	}
 	var names []string
 	for i := range all {
-		if all[i].Name == name {
+		switch {
+		case !scope.Has(all[i].Name):
+		case all[i].Name == name:
 			return nil
+		default:
+			names = append(names, all[i].Name)
 		}
-		names = append(names, all[i].Name)
 	}
 	return fmt.Errorf("%w%s", ErrNotFound, hint.For(name, names...))
+}
+
+// Members returns the merchants of a group. A merchant is of the group that its settings in use say: those of the file
+// win. One whose row in the store is not as it was sealed is of none.
+func (r *Registry) Members(ctx context.Context, group string) (names []string, err error) {
+	if group == "" {
+		return nil, nil
+	}
+	rows, err := r.Store.Merchants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range r.InFile {
+		if r.InFile[i].Group == group {
+			names = append(names, r.InFile[i].Name)
+		}
+	}
+	for i := range rows {
+		if r.isInFile(rows[i].Name) {
+			continue
+		}
+		if m, err := account.OpenMerchant(r.Ring, &rows[i]); err == nil && m.Group == group {
+			names = append(names, m.Name)
+		}
+	}
+	return names, nil
 }
 
 func (r *Registry) isInFile(name string) bool {

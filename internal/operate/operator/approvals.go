@@ -26,7 +26,8 @@ type Approval struct {
 	Intent
 	Confirmed string    `json:"confirmed"` // how who has asked has confirmed it
 	AskedBy   string    `json:"askedBy"`
-	Asker     string    `json:"asker"` // the identity of the person who has asked
+	Asker     string    `json:"asker"`          // the identity of the person who has asked
+	Group     string    `json:"group,omitzero"` // of who has asked; only people of it, or of none, may allow it
 	AskedAt   time.Time `json:"askedAt"`
 	Expires   time.Time `json:"-"`
 	// AllowedBy is who has allowed it, and Allower the identity of that person; "" means that no person has yet.

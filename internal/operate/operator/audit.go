@@ -22,6 +22,7 @@ type Entry struct {
 	At     time.Time `json:"at"`
 	Who    string    `json:"who"` // token:NAME, passkey:NAME, key:HASH, cli:USER@HOST
 	Role   Role      `json:"role,omitzero"`
+	Group  string    `json:"group,omitzero"` // of merchants, if the person or the token sees only that
 	From   string    `json:"from,omitzero"`
 	Action string    `json:"action"` // such as key.create
 	Object string    `json:"object,omitzero"`

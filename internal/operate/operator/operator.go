@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
+	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
@@ -59,6 +60,7 @@ type Actor struct {
 	Who      string // such as token:NAME
 	Role     Role
 	Merchant string // the only merchant whose data the actor may see; "" means all
+	Group    string // the group of merchants whose data the actor may see; "" means all
 	From     string // the address that the request came from
 
 	// IsPerson is set for people who have logged in to the console. Dangerous acts need their confirmation.
@@ -69,6 +71,9 @@ type Actor struct {
 	Confirmed Confirmation `json:"-"`
 	// Allowed is the act that another person has allowed this one to do; its By is who that is.
 	Allowed Confirmation `json:"-"`
+
+	// ofGroup has the merchants of Group at the time of the request, see Members of [Service]; nil: they were not looked up.
+	ofGroup *journal.Scope
 }
 
 // An Intent is an act on an object that a person is about to do.
@@ -86,13 +91,29 @@ type Confirmation struct {
 // IsOf reports whether the act on the object was confirmed or allowed.
 func (c *Confirmation) IsOf(what Intent) bool { return c.By != "" && c.Intent == what }
 
+// IsBound reports whether the actor may see only what belongs to one merchant or to the merchants of a group.
+func (a *Actor) IsBound() bool { return a.Merchant != "" || a.Group != "" }
+
+// Scope returns whose data the actor may see. An actor of a group whose members were not looked up sees nothing.
+func (a *Actor) Scope() journal.Scope {
+	switch {
+	case a.Group == "" && a.Merchant == "":
+		return journal.All()
+	case a.Group == "":
+		return journal.Only(a.Merchant)
+	case a.Merchant == "" && a.ofGroup != nil:
+		return *a.ofGroup
+	}
+	return journal.Only()
+}
+
 // CanSee reports whether the actor may see what belongs to a merchant.
-func (a *Actor) CanSee(merchant string) bool { return a.Merchant == "" || a.Merchant == merchant }
+func (a *Actor) CanSee(merchant string) bool { return a.Scope().Has(merchant) }
 
 // Entry returns the entry of the audit trail for what the actor does.
 func (a *Actor) Entry(action, object string, before, after any) Entry {
 	return Entry{
-		Who: a.Who, Role: a.Role, From: a.From, Action: action, Object: object, Before: before, After: after,
+		Who: a.Who, Role: a.Role, Group: a.Group, From: a.From, Action: action, Object: object, Before: before, After: after,
 		Confirmed: a.Confirmed.By, AllowedBy: a.Allowed.By,
 	}
 }
@@ -183,6 +204,9 @@ type Service struct {
 	// RefusesWritesFor returns for how long the store has refused to write, and 0 while it writes; nil means that this is
 	// not known.
 	RefusesWritesFor func() time.Duration
+	// Members returns the merchants of a group. It is called for each request of a person or a token of a group, so a
+	// merchant that has moved to another group is out of reach immediately, on every node. Nil: no group has members.
+	Members func(ctx context.Context, group string) ([]string, error)
 
 	unwritten unwrittenUses // of sessions
 	appending sync.Mutex    // is held while an entry is appended to the audit trail
@@ -200,6 +224,7 @@ type Token struct {
 	Name     string    `json:"name"`
 	Role     Role      `json:"role"`
 	Merchant string    `json:"merchant,omitzero"` // the only merchant whose data it may see; "" means all
+	Group    string    `json:"group,omitzero"`    // the group of merchants whose data it may see; "" means all
 	Created  time.Time `json:"created"`
 	Expires  time.Time `json:"expires,omitzero"` // zero: never
 	IsSealed bool      `json:"sealed"`           // its row in the store is as it was made
@@ -210,24 +235,26 @@ type sealedToken struct {
 	Hash     []byte    `json:"hash"`
 	Role     Role      `json:"role"`
 	Merchant string    `json:"merchant,omitzero"`
+	Group    string    `json:"group,omitzero"`
 	Created  time.Time `json:"created"`
 }
 
 // tokenPrefix begins every token, so that scanners of source code find one that was committed.
 const tokenPrefix = "threeds-admin-"
 
-// maxTokenName is the length of the longest name of a token.
-const maxTokenName = 64
+// CheckTokenName says what is wrong with the name of a token; nil means that it is valid. It has the form of that of a
+// group.
+func CheckTokenName(name string) error { return account.CheckGroup(name) }
 
-// CheckTokenName says what is wrong with the name of a token; nil means that it is valid.
-func CheckTokenName(name string) error {
-	isOther := func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
+// checkGroup says what is wrong with the group of somebody who may be bound to a merchant; nil means that it is valid.
+func checkGroup(merchant, group string) error {
+	switch {
+	case group == "":
+		return nil
+	case merchant != "":
+		return errors.New("give a merchant or a group, not both")
 	}
-	if name == "" || len(name) > maxTokenName || strings.ContainsFunc(name, isOther) {
-		return fmt.Errorf("want 1 to %d letters, digits, dots, hyphens or underscores", maxTokenName)
-	}
-	return cardnumber.Check(name)
+	return account.CheckGroup(group)
 }
 
 // CreateToken makes a token and returns it. It cannot be read from the store later. The Created of t is set.
@@ -238,10 +265,13 @@ func (s *Service) CreateToken(ctx context.Context, t Token) (string, error) {
 	if err := cardnumber.Check(t.Merchant); err != nil {
 		return "", fmt.Errorf("merchant: %w", err)
 	}
+	if err := checkGroup(t.Merchant, t.Group); err != nil {
+		return "", fmt.Errorf("group: %w", err)
+	}
 	token := tokenPrefix + NewSecret()
 	hash := sha256.Sum256([]byte(token))
 	row := store.Object{Kind: store.TokenObjects, ID: t.Name, Expires: t.Expires}
-	row.Data = s.seal(&row, sealedToken{hash[:], t.Role, t.Merchant, s.Now().UTC().Truncate(time.Second)})
+	row.Data = s.seal(&row, sealedToken{hash[:], t.Role, t.Merchant, t.Group, s.Now().UTC().Truncate(time.Second)})
 	if err := s.Store.AddObject(ctx, row); err != nil {
 		return "", translateError(err, store.ErrExists, ErrTaken)
 	}
@@ -293,7 +323,9 @@ func (s *Service) Tokens(ctx context.Context) ([]Token, error) {
 	all := []Token{}
 	for i := range rows {
 		sealed, err := s.openToken(&rows[i])
-		all = append(all, Token{rows[i].ID, sealed.Role, sealed.Merchant, sealed.Created, rows[i].Expires, err == nil})
+		all = append(all, Token{
+			rows[i].ID, sealed.Role, sealed.Merchant, sealed.Group, sealed.Created, rows[i].Expires, err == nil,
+		})
 	}
 	return all, nil
 }
@@ -317,10 +349,21 @@ func (s *Service) FindActor(ctx context.Context, token string) (Actor, error) {
 	for i := range rows {
 		sealed, err := s.openToken(&rows[i])
 		if err == nil && subtle.ConstantTimeCompare(sealed.Hash, hash[:]) == 1 {
-			return Actor{Who: "token:" + rows[i].ID, Role: sealed.Role, Merchant: sealed.Merchant}, nil
+			return s.withMembers(ctx,
+				Actor{Who: "token:" + rows[i].ID, Role: sealed.Role, Merchant: sealed.Merchant, Group: sealed.Group})
 		}
 	}
 	return Actor{}, ErrNoToken
+}
+
+// withMembers returns an actor with the merchants of its group as they are now.
+func (s *Service) withMembers(ctx context.Context, a Actor) (Actor, error) {
+	if a.Group == "" || s.Members == nil {
+		return a, nil
+	}
+	members, err := s.Members(ctx, a.Group)
+	a.ofGroup = new(journal.Only(members...))
+	return a, err
 }
 
 // Reseal seals every token and every user again, so that they outlive rotations of the key file.

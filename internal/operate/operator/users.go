@@ -36,10 +36,11 @@ type User struct {
 	Name     string    `json:"name"`
 	Role     Role      `json:"role"`
 	Merchant string    `json:"merchant,omitzero"` // the only merchant whose data the user may see; "" means all
+	Group    string    `json:"group,omitzero"`    // the group of merchants whose data the user may see; "" means all
 	Label    string    `json:"label,omitzero"`    // what the issuer calls the user
 	Created  time.Time `json:"created"`
 	Handle   []byte    `json:"-"` // random, stays the same: what passkeys know the user by
-	// random, new with each change of role or merchant: sessions of another have ended
+	// random, new with each change of role, merchant or group: sessions of another have ended
 	Epoch    []byte            `json:"-"`
 	Passkeys []json.RawMessage `json:"-"` // opaque
 	IsSealed bool              `json:"sealed"`
@@ -49,6 +50,7 @@ type User struct {
 type sealedUser struct {
 	Role     Role              `json:"role"`
 	Merchant string            `json:"merchant,omitzero"`
+	Group    string            `json:"group,omitzero"`
 	Label    string            `json:"label,omitzero"`
 	Created  time.Time         `json:"created"`
 	Handle   []byte            `json:"handle"`
@@ -71,7 +73,7 @@ func (u *User) Identity() string { return hex.EncodeToString(u.Handle) }
 func (u *User) IsOIDC() bool { return strings.HasPrefix(u.Name, OIDCPrefix) }
 
 func (u *User) sealed() sealedUser {
-	return sealedUser{u.Role, u.Merchant, u.Label, u.Created, u.Handle, u.Epoch, u.Passkeys}
+	return sealedUser{u.Role, u.Merchant, u.Group, u.Label, u.Created, u.Handle, u.Epoch, u.Passkeys}
 }
 
 // randomBytes returns n random bytes.
@@ -105,8 +107,8 @@ func (s *Service) openUser(row *store.Object) User {
 	if err := s.open(row, &sealed); err != nil {
 		return User{Name: row.ID}
 	}
-	return User{row.ID, sealed.Role, sealed.Merchant, sealed.Label, sealed.Created, sealed.Handle, sealed.Epoch,
-		sealed.Passkeys, true}
+	return User{row.ID, sealed.Role, sealed.Merchant, sealed.Group, sealed.Label, sealed.Created, sealed.Handle,
+		sealed.Epoch, sealed.Passkeys, true}
 }
 
 // Users returns all users by name. If the row of a user was changed, only the name is there.
@@ -153,9 +155,9 @@ func (s *Service) FindHandle(ctx context.Context, handle []byte) (User, error) {
 // changeTries is how often a change is tried when others change the same row.
 const changeTries = 10
 
-// ChangeUser calls change on a user, and returns the user as it was and as it is now. If the role or the merchant
-// changes, the sessions of the user end. change may run more than once. If it returns an error, ChangeUser returns that
-// error and changes nothing.
+// ChangeUser calls change on a user, and returns the user as it was and as it is now. If the role, the merchant or the
+// group changes, the sessions of the user end. change may run more than once. If it returns an error, ChangeUser returns
+// that error and changes nothing.
 func (s *Service) ChangeUser(ctx context.Context, name string,
 	change func(*User) error) (before, after User, err error) {
 	for range changeTries {
@@ -171,7 +173,7 @@ func (s *Service) ChangeUser(ctx context.Context, name string,
 		if err := change(&after); err != nil {
 			return User{}, User{}, err
 		}
-		if after.Role != before.Role || after.Merchant != before.Merchant {
+		if after.Role != before.Role || after.Merchant != before.Merchant || after.Group != before.Group {
 			after.Epoch = randomBytes(16)
 		}
 		was := row.Data
@@ -193,7 +195,13 @@ type Invitation struct {
 	Name     string
 	Role     Role
 	Merchant string
+	Group    string
 	Expires  time.Time
+}
+
+// IsFor reports whether the invitation is for a user with these rights.
+func (i *Invitation) IsFor(u *User) bool {
+	return u.Role == i.Role && u.Merchant == i.Merchant && u.Group == i.Group
 }
 
 // sealedInvitation is what is sealed into the row of an invitation.
@@ -201,13 +209,14 @@ type sealedInvitation struct {
 	Name     string `json:"name"`
 	Role     Role   `json:"role"`
 	Merchant string `json:"merchant,omitzero"`
+	Group    string `json:"group,omitzero"`
 }
 
 // invitationLife is how long an invitation is good.
 const invitationLife = time.Hour
 
 // Invite makes an invitation and returns its secret, which cannot be read from the store later. Without a name the user
-// gets one. It returns ErrUserExists if a user of that name has another role or merchant.
+// gets one. It returns ErrUserExists if a user of that name has another role, merchant or group.
 func (s *Service) Invite(ctx context.Context, i *Invitation) (secret string, err error) {
 	if i.Name == "" {
 		i.Name = string(i.Role) + "-" + hex.EncodeToString(randomBytes(3))
@@ -215,9 +224,12 @@ func (s *Service) Invite(ctx context.Context, i *Invitation) (secret string, err
 	if err := cardnumber.Check(i.Merchant); err != nil {
 		return "", fmt.Errorf("merchant: %w", err)
 	}
+	if err := checkGroup(i.Merchant, i.Group); err != nil {
+		return "", fmt.Errorf("group: %w", err)
+	}
 	u, err := s.FindUser(ctx, i.Name)
 	switch {
-	case err == nil && (u.Role != i.Role || u.Merchant != i.Merchant):
+	case err == nil && !i.IsFor(&u):
 		return "", ErrUserExists
 	case err != nil && !errors.Is(err, ErrNoUser):
 		return "", err
@@ -225,7 +237,7 @@ func (s *Service) Invite(ctx context.Context, i *Invitation) (secret string, err
 	secret = NewSecret()
 	i.Expires = s.Now().Add(invitationLife).UTC().Truncate(time.Millisecond)
 	row := store.Object{Kind: store.InvitationObjects, ID: idOfSecret(secret), Expires: i.Expires}
-	row.Data = s.seal(&row, sealedInvitation{i.Name, i.Role, i.Merchant})
+	row.Data = s.seal(&row, sealedInvitation{i.Name, i.Role, i.Merchant, i.Group})
 	return secret, s.Store.AddObject(ctx, row)
 }
 
@@ -239,7 +251,7 @@ func (s *Service) FindInvitation(ctx context.Context, secret string) (Invitation
 	if err := s.open(&row, &sealed); err != nil {
 		return Invitation{}, ErrNoInvitation
 	}
-	return Invitation{sealed.Name, sealed.Role, sealed.Merchant, row.Expires}, nil
+	return Invitation{sealed.Name, sealed.Role, sealed.Merchant, sealed.Group, row.Expires}, nil
 }
 
 // UseInvitation ends an invitation, and adds the passkey to its user. Of several calls at once one succeeds, the others
@@ -255,7 +267,7 @@ func (s *Service) UseInvitation(ctx context.Context, secret string, handle []byt
 		return User{}, translateError(err, store.ErrNotFound, ErrNoInvitation)
 	}
 	u := User{
-		Name: i.Name, Role: i.Role, Merchant: i.Merchant, Created: s.Now().UTC().Truncate(time.Second),
+		Name: i.Name, Role: i.Role, Merchant: i.Merchant, Group: i.Group, Created: s.Now().UTC().Truncate(time.Second),
 		Handle: handle, Epoch: randomBytes(16), Passkeys: []json.RawMessage{passkey}, IsSealed: true,
 	}
 	row := store.Object{Kind: store.UserObjects, ID: u.Name}
@@ -263,7 +275,7 @@ func (s *Service) UseInvitation(ctx context.Context, secret string, handle []byt
 	err = s.Store.AddObject(ctx, row)
 	if errors.Is(err, store.ErrExists) {
 		_, u, err = s.ChangeUser(ctx, i.Name, func(u *User) error {
-			if u.Role != i.Role || u.Merchant != i.Merchant || !bytes.Equal(u.Handle, handle) {
+			if !i.IsFor(u) || !bytes.Equal(u.Handle, handle) {
 				return ErrUserExists // the user has changed since the invitation
 			}
 			u.Passkeys = append(u.Passkeys[:len(u.Passkeys):len(u.Passkeys)], passkey)
@@ -371,7 +383,7 @@ func (s *Service) wasUsedBefore(last time.Time, idle time.Duration) bool {
 }
 
 // FindSession returns the session of a secret with its user and groups, or ErrNoSession. It asks the store each time,
-// so that a session ends on all nodes immediately when its user is removed or has another role. It notes that the
+// so that a session ends on all nodes immediately when its user is removed or has another role or group. It notes that the
 // session is used. One that nothing uses for the time idle has ended; 0 means that it may be idle.
 func (s *Service) FindSession(ctx context.Context, secret string,
 	idle time.Duration) (Session, User, []string, error) {
@@ -394,7 +406,12 @@ func (s *Service) FindSession(ctx context.Context, secret string,
 		return Session{}, User{}, nil, ErrNoSession
 	}
 	key := sha256.Sum256([]byte("key of the session " + secret))
-	by := Actor{Who: u.Who(), Role: u.Role, Merchant: u.Merchant, IsPerson: true, Identity: u.Identity()}
+	by, err := s.withMembers(ctx,
+		Actor{Who: u.Who(), Role: u.Role, Merchant: u.Merchant, Group: u.Group, IsPerson: true,
+			Identity: u.Identity()})
+	if err != nil {
+		return Session{}, User{}, nil, err
+	}
 	return Session{by, sealed.CSRF, key[:]}, u, sealed.Groups, nil
 }
 

@@ -13,15 +13,15 @@ import (
 func approvalActs() []Act {
 	const object = "act, and its object"
 	return []Act{
-		{Name: "approval list", Least: operator.Operator, Doors: []Door{Console}},
+		{Name: "approval list", Least: operator.Operator, IsForGroups: true, Doors: []Door{Console}},
 		// It has no door of its own: the form of the act that waits asks for it.
-		{Name: "approval ask", Least: operator.Operator, Action: "approval.ask", Object: object},
+		{Name: "approval ask", Least: operator.Operator, IsForGroups: true, Action: "approval.ask", Object: object},
 		{
-			Name: "approval allow", Least: operator.Operator, Action: "approval.allow", Object: object,
+			Name: "approval allow", Least: operator.Operator, IsForGroups: true, Action: "approval.allow", Object: object,
 			Doors: []Door{Console}, Danger: "approvals", Summary: "Allow",
 		},
 		{
-			Name: "approval refuse", Least: operator.Operator, Action: "approval.refuse", Object: object,
+			Name: "approval refuse", Least: operator.Operator, IsForGroups: true, Action: "approval.refuse", Object: object,
 			Doors: []Door{Console},
 		},
 	}
@@ -72,12 +72,19 @@ func (a *Acts) AskApproval(ctx context.Context, by operator.Actor, what operator
 		return err
 	}
 	asked := operator.Approval{
-		Intent: what, Confirmed: by.Confirmed.By, AskedBy: by.Who, Asker: by.Identity, Path: path, Form: form, Card: card,
+		Intent: what, Confirmed: by.Confirmed.By, AskedBy: by.Who, Asker: by.Identity, Group: by.Group, Path: path,
+		Form: form, Card: card,
 	}
 	if err := a.Record(ctx, by, "approval ask", objectOf(&asked), nil, nil); err != nil {
 		return err
 	}
 	return a.Operators.AskApproval(ctx, &asked)
+}
+
+// mayDecide reports whether the actor may allow and refuse an act that waits: one that the actor may do. People of a
+// group decide about what people of the same group have asked for, and of nothing else they know.
+func mayDecide(by *operator.Actor, w *operator.Approval) bool {
+	return Find(w.Act).May(by) && (by.Group == "" || by.Group == w.Group)
 }
 
 // Approvals returns the acts that wait and that the actor may do, so also allow.
@@ -86,12 +93,18 @@ func (a *Acts) Approvals(ctx context.Context, by operator.Actor) ([]operator.App
 		return nil, err
 	}
 	all, err := a.Operators.Approvals(ctx)
-	return slices.DeleteFunc(all, func(w operator.Approval) bool { return !Find(w.Act).May(&by) }), err
+	return slices.DeleteFunc(all, func(w operator.Approval) bool { return !mayDecide(&by, &w) }), err
 }
 
 // findApproval returns an act that waits, if the actor may do it.
 func (a *Acts) findApproval(ctx context.Context, by *operator.Actor, id string) (operator.Approval, error) {
+	if err := Find("approval list").Check(by); err != nil {
+		return operator.Approval{}, err
+	}
 	w, err := a.Operators.FindApproval(ctx, id)
+	if err == nil && by.Group != "" && !mayDecide(by, &w) {
+		err = operator.ErrNoApproval
+	}
 	if err != nil {
 		return w, approvalRefusal(err)
 	}
@@ -133,7 +146,8 @@ func (a *Acts) checkAllower(ctx context.Context, w *operator.Approval) error {
 	if err != nil && !errors.Is(err, operator.ErrNoUser) {
 		return err
 	}
-	if err != nil || u.Identity() != w.Allower || !Find(w.Act).May(&operator.Actor{Role: u.Role, Merchant: u.Merchant}) {
+	if err != nil || u.Identity() != w.Allower ||
+		!mayDecide(&operator.Actor{Role: u.Role, Merchant: u.Merchant, Group: u.Group}, w) {
 		return refuse(Conflict, "%s has allowed this, and may not do so any more. Withdraw it, and ask again.", w.AllowedBy)
 	}
 	return nil
@@ -144,6 +158,9 @@ func (a *Acts) checkAllower(ctx context.Context, w *operator.Approval) error {
 func (a *Acts) TakeApproval(ctx context.Context, by operator.Actor, id string,
 	prepare func(*operator.Approval) error) (operator.Approval, operator.Actor, error) {
 	w, err := a.Operators.FindApproval(ctx, id)
+	if err == nil && w.Group != by.Group { // who has asked has another group by now
+		err = operator.ErrNoApproval
+	}
 	if err == nil && w.IsOwn(&by) && w.AllowedBy != "" {
 		if err = a.checkAllower(ctx, &w); err == nil {
 			err = prepare(&w)

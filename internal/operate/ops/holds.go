@@ -105,7 +105,7 @@ func (a *Acts) AddHold(ctx context.Context, by operator.Actor, asked api.HoldReq
 		return none, err
 	}
 	if len(page.Records) == 0 && h.Merchant != "" {
-		if err := a.Merchants().CheckKnown(ctx, h.Merchant); errors.Is(err, merchant.ErrNotFound) {
+		if err := a.Merchants().CheckKnown(ctx, by.Scope(), h.Merchant); errors.Is(err, merchant.ErrNotFound) {
 			return none, &Refusal{Wrong, "merchant", err.Error() + ", and the journal has no record of it.", err}
 		} else if err != nil {
 			return none, err

@@ -13,11 +13,12 @@ import (
 // journalActs are the acts on the journal and on the audit trail.
 func journalActs() []Act {
 	return []Act{
-		{Name: "journal search", Least: operator.Viewer, IsForOwn: true, Action: "record.search", Doors: byOperators},
-		{Name: "journal show", Least: operator.Viewer, IsForOwn: true, Action: "record.view", Object: "id",
+		{Name: "journal search", Least: operator.Viewer, IsForOwn: true, IsForGroups: true, Action: "record.search",
 			Doors: byOperators},
-		{Name: "journal report", Least: operator.Viewer, IsForOwn: true, Doors: byHTTP},
-		{Name: "journal billing", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
+		{Name: "journal show", Least: operator.Viewer, IsForOwn: true, IsForGroups: true, Action: "record.view", Object: "id",
+			Doors: byOperators},
+		{Name: "journal report", Least: operator.Viewer, IsForOwn: true, IsForGroups: true, Doors: byHTTP},
+		{Name: "journal billing", Least: operator.Viewer, IsForOwn: true, IsForGroups: true, Doors: byOperators},
 		{Name: "journal export", Least: operator.Operator, Action: "journal.export", Doors: []Door{Admin, Command}},
 		{
 			Name: "journal erase", Least: operator.Admin, Action: "journal.erase", Object: "card, or merchant and its name",
@@ -25,7 +26,7 @@ func journalActs() []Act {
 		},
 		{Name: "audit search", Least: operator.Admin, Doors: byOperators},
 		{Name: "audit export", Least: operator.Admin, Action: "audit.export", Doors: byOperators},
-		{Name: "explain", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
+		{Name: "explain", Least: operator.Viewer, IsForOwn: true, IsForGroups: true, Doors: byOperators},
 	}
 }
 

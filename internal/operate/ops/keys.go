@@ -18,12 +18,12 @@ import (
 func keyActs() []Act {
 	const object = "hash of the key"
 	return []Act{
-		{Name: "key list", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
-		{Name: "key create", Least: operator.Operator, IsForOwn: true, Action: "key.create", Object: object,
-			Doors: byOperators},
+		{Name: "key list", Least: operator.Viewer, IsForOwn: true, IsForGroups: true, Doors: byOperators},
+		{Name: "key create", Least: operator.Operator, IsForOwn: true, IsForGroups: true, Action: "key.create",
+			Object: object, Doors: byOperators},
 		{
-			Name: "key revoke", Least: operator.Operator, IsForOwn: true, Action: "key.revoke", Object: object,
-			Doors: byOperators, Danger: "keys", Route: "DELETE keys/{hash}", Summary: "Revoke an API key",
+			Name: "key revoke", Least: operator.Operator, IsForOwn: true, IsForGroups: true, Action: "key.revoke",
+			Object: object, Doors: byOperators, Danger: "keys", Route: "DELETE keys/{hash}", Summary: "Revoke an API key",
 			Do: func(a *Acts, ctx context.Context, by operator.Actor, hash string) (any, error) {
 				return nil, a.revokeKey(ctx, by, hash)
 			},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -22,9 +23,10 @@ import (
 func merchantActs() []Act {
 	const object = "name"
 	return []Act{
-		{Name: "merchant list", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
+		{Name: "merchant list", Least: operator.Viewer, IsForOwn: true, IsForGroups: true, Doors: byOperators},
 		{Name: "merchant add", Least: operator.Operator, Action: "merchant.create", Object: object, Doors: byOperators},
-		{Name: "merchant set", Least: operator.Operator, Action: "merchant.change", Object: object, Doors: byOperators},
+		{Name: "merchant set", Least: operator.Operator, IsForGroups: true, Action: "merchant.change", Object: object,
+			Doors: byOperators},
 		{
 			Name: "merchant remove", Least: operator.Operator, Action: "merchant.remove", Object: object, Doors: byOperators,
 			Danger: "merchants", Summary: "Remove a merchant",
@@ -35,11 +37,13 @@ func merchantActs() []Act {
 		},
 		{Name: "merchant export", Least: operator.Viewer, Doors: []Door{Command}},
 		// To disable is no dangerous act: it has to be fast, and can be taken back.
-		{Name: "merchant disable", Least: operator.Operator, Action: "merchant.disable", Object: object, Doors: byOperators},
+		{Name: "merchant disable", Least: operator.Operator, IsForGroups: true, Action: "merchant.disable", Object: object,
+			Doors: byOperators},
 		{
-			Name: "merchant enable", Least: operator.Operator, Action: "merchant.enable", Object: object, Doors: byOperators,
-			Danger: "merchants", Route: "POST merchants/{name}/enable", Summary: "Serve a merchant again that was disabled",
-			Answer: merchant.Entry{},
+			Name: "merchant enable", Least: operator.Operator, IsForGroups: true, Action: "merchant.enable", Object: object,
+			Doors: byOperators, Danger: "merchants", Route: "POST merchants/{name}/enable",
+			Summary: "Serve a merchant again that was disabled",
+			Answer:  merchant.Entry{},
 			Do: func(a *Acts, ctx context.Context, by operator.Actor, name string) (any, error) {
 				return a.enableMerchant(ctx, by, name)
 			},
@@ -74,11 +78,26 @@ func (a *Acts) ListMerchants(ctx context.Context, by operator.Actor) ([]merchant
 	return all, err
 }
 
-// hideReason takes out of an entry why and by whom the merchant was disabled, for people of the merchant itself.
+// hideReason takes out of an entry why and by whom the merchant was disabled, for people of the merchant itself, and
+// for those of its group unless one of them has disabled it.
 func hideReason(by *operator.Actor, e *merchant.Entry) {
-	if by.Merchant != "" && e.Disabled != nil {
+	if by.IsBound() && e.Disabled != nil && !isByGroup(by, e.Disabled) {
 		e.Disabled = &account.Disabling{Since: e.Disabled.Since}
 	}
+}
+
+// isByGroup reports whether a merchant was disabled by a person or a token of the actor's group.
+func isByGroup(by *operator.Actor, d *account.Disabling) bool {
+	return by.Group != "" && d.Group == by.Group
+}
+
+// findMerchant returns a merchant that the actor may see.
+func (a *Acts) findMerchant(ctx context.Context, by *operator.Actor, name string) (merchant.Entry, error) {
+	if !by.CanSee(name) {
+		return merchant.Entry{}, errNoMerchant
+	}
+	e, err := a.Merchants().Get(ctx, name)
+	return e, merchantRefusal(err)
 }
 
 // Merchant returns one merchant.
@@ -86,12 +105,9 @@ func (a *Acts) Merchant(ctx context.Context, by operator.Actor, name string) (me
 	if err := Find("merchant list").Check(&by); err != nil {
 		return merchant.Entry{}, err
 	}
-	if !by.CanSee(name) {
-		return merchant.Entry{}, errNoMerchant
-	}
-	e, err := a.Merchants().Get(ctx, name)
+	e, err := a.findMerchant(ctx, &by, name)
 	hideReason(&by, &e)
-	return e, merchantRefusal(err)
+	return e, err
 }
 
 // A MerchantBody has members of a merchant, as JSON. They are named like the keys of the configuration.
@@ -99,8 +115,8 @@ type MerchantBody map[string]json.RawMessage
 
 // MerchantMembers are the members of a merchant in a body.
 var MerchantMembers = []string{
-	"acquirer_country", "bridging", "in_flight", "mcc", "merchant_country", "merchant_name", "name", "origins", "page",
-	"per_directory", "rate", "requestor_id", "requestor_name", "requestor_url", "scheme_rules", "transliterate",
+	"acquirer_country", "bridging", "group", "in_flight", "mcc", "merchant_country", "merchant_name", "name", "origins",
+	"page", "per_directory", "rate", "requestor_id", "requestor_name", "requestor_url", "scheme_rules", "transliterate",
 }
 
 // Apply puts the members into a merchant. One that is null goes back to its default.
@@ -144,6 +160,22 @@ func (a *Acts) checkProfile(m account.Merchant) (account.Merchant, error) {
 	return checked, nil
 }
 
+// MaxGroup is how many merchants a group may have. A search of a group looks for each of them in turn.
+const MaxGroup = 1000
+
+// checkRoom refuses one more merchant for a group that is full. Two changes at the same time may bring a group beyond
+// the limit, and so may a configuration; it then only takes longer to search.
+func (a *Acts) checkRoom(ctx context.Context, group string) error {
+	if group == "" {
+		return nil
+	}
+	members, err := a.Merchants().Members(ctx, group)
+	if err == nil && len(members) >= MaxGroup {
+		return refuseMember("group", "it has %d merchants, which is the maximum.", MaxGroup)
+	}
+	return err
+}
+
 // AddMerchant adds a merchant to the store.
 func (a *Acts) AddMerchant(ctx context.Context, by operator.Actor, m account.Merchant) (merchant.Entry, error) {
 	none := merchant.Entry{}
@@ -163,6 +195,9 @@ func (a *Acts) AddMerchant(ctx context.Context, by operator.Actor, m account.Mer
 	case err != nil && !errors.Is(err, merchant.ErrNotFound):
 		return none, err
 	}
+	if err := a.checkRoom(ctx, m.Group); err != nil {
+		return none, err
+	}
 	if err := a.Record(ctx, by, "merchant add", m.Name, nil, &m); err != nil {
 		return none, err
 	}
@@ -177,10 +212,10 @@ func (a *Acts) findChangeable(ctx context.Context, by *operator.Actor,
 	if err := Find(act).Check(by); err != nil {
 		return merchant.Entry{}, err
 	}
-	was, err := a.Merchants().Get(ctx, name)
+	was, err := a.findMerchant(ctx, by, name)
 	switch {
 	case err != nil:
-		return was, merchantRefusal(err)
+		return was, err
 	case was.Source == merchant.File:
 		return was, merchantRefusal(merchant.ErrInFile)
 	case version == "" && was.Source == merchant.Store:
@@ -205,8 +240,16 @@ func (a *Acts) ChangeMerchant(ctx context.Context, by operator.Actor, name, vers
 	if m.Name != was.Name {
 		return was, refuseMember("name", "it cannot be changed.")
 	}
+	if by.Group != "" && m.Group != was.Group {
+		return was, refuseMember("group", "only those who see all merchants can change it.")
+	}
 	if m, err = a.checkProfile(m); err != nil {
 		return was, err
+	}
+	if m.Group != was.Group {
+		if err := a.checkRoom(ctx, m.Group); err != nil {
+			return was, err
+		}
 	}
 	if err := a.Record(ctx, by, "merchant set", m.Name, &was.Merchant, &m); err != nil {
 		return was, err
@@ -255,16 +298,18 @@ func (a *Acts) DisableMerchant(ctx context.Context, by operator.Actor, name, rea
 	if err := Find("merchant disable").Check(&by); err != nil {
 		return merchant.Entry{}, err
 	}
-	why := account.Disabling{Since: a.Now().UTC().Truncate(time.Second), Reason: strings.TrimSpace(reason), By: by.Who}
+	why := account.Disabling{
+		Since: a.Now().UTC().Truncate(time.Second), Reason: strings.TrimSpace(reason), By: by.Who, Group: by.Group,
+	}
+	e, err := a.findMerchant(ctx, &by, name)
+	if err != nil {
+		return merchant.Entry{}, err
+	}
 	if err := checkReason(why.Reason); err != nil {
 		return merchant.Entry{}, err
 	}
-	e, err := a.Merchants().Get(ctx, name)
-	if err == nil && e.Disabled != nil {
-		err = merchant.ErrDisabled
-	}
-	if err != nil {
-		return merchant.Entry{}, merchantRefusal(err)
+	if e.Disabled != nil {
+		return merchant.Entry{}, merchantRefusal(merchant.ErrDisabled)
 	}
 	if err := a.Record(ctx, by, "merchant disable", name, nil, why); err != nil {
 		return merchant.Entry{}, err
@@ -283,12 +328,14 @@ func (a *Acts) enableMerchant(ctx context.Context, by operator.Actor, name strin
 	if err := Find("merchant enable").Check(&by); err != nil {
 		return merchant.Entry{}, err
 	}
-	e, err := a.Merchants().Get(ctx, name)
-	if err == nil && e.Disabled == nil {
-		err = merchant.ErrEnabled
-	}
-	if err != nil {
-		return merchant.Entry{}, merchantRefusal(err)
+	e, err := a.findMerchant(ctx, &by, name)
+	switch {
+	case err != nil:
+		return merchant.Entry{}, err
+	case e.Disabled == nil:
+		return merchant.Entry{}, merchantRefusal(merchant.ErrEnabled)
+	case by.Group != "" && !isByGroup(&by, e.Disabled):
+		return merchant.Entry{}, refuse(Forbidden, "The operator of this server has disabled this merchant, and enables it.")
 	}
 	if err := a.Record(ctx, by, "merchant enable", name, e.Disabled, nil); err != nil {
 		return merchant.Entry{}, err
@@ -368,6 +415,7 @@ func (a *Acts) ImportMerchants(ctx context.Context, by operator.Actor, wanted []
 			done.Unchanged++
 		}
 	}
+	faults = append(faults, findFullGroups(present, wanted)...)
 	if len(faults) > 0 || isDry || len(changes) == 0 {
 		return done, faults, nil
 	}
@@ -381,6 +429,28 @@ func (a *Acts) ImportMerchants(ctx context.Context, by operator.Actor, wanted []
 		}
 	}
 	return done, nil, merchantRefusal(registry.PutAll(ctx, changes))
+}
+
+// findFullGroups returns a fault for the first merchant of each group that has too many merchants after an import.
+func findFullGroups(present map[string]merchant.Entry, wanted []account.Merchant) (faults []ImportFault) {
+	groups := map[string]string{} // by merchant
+	for name, e := range present {
+		groups[name] = e.Group
+	}
+	for i := range wanted {
+		groups[wanted[i].Name] = wanted[i].Group
+	}
+	sizes := map[string]int{}
+	for _, group := range groups {
+		sizes[group]++
+	}
+	for i := range wanted {
+		if group := wanted[i].Group; group != "" && sizes[group] > MaxGroup {
+			faults = append(faults, ImportFault{i, fmt.Errorf("group: has more than %d merchants", MaxGroup)})
+			delete(sizes, group)
+		}
+	}
+	return faults
 }
 
 // ExportMerchants returns the settings of the merchants in the store, and how many have settings that are not among

@@ -8,6 +8,7 @@ import (
 	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/state/account"
 )
 
 // operatorActs are the acts on tokens of the admin API and on operators of the console.
@@ -51,7 +52,7 @@ var (
 	errTaken   = &Refusal{Conflict, "name", "there is a token of this name. Revoke it, or choose another name.",
 		operator.ErrTaken}
 	errNoOperator = &Refusal{Missing, "", "There is no operator of this name.", operator.ErrNoUser}
-	errUserExists = &Refusal{Conflict, "name", "there is an operator of this name with another role or merchant.",
+	errUserExists = &Refusal{Conflict, "name", "there is an operator of this name with another role, merchant or group.",
 		operator.ErrUserExists}
 )
 
@@ -63,8 +64,9 @@ func (a *Acts) Tokens(ctx context.Context, by operator.Actor) ([]operator.Token,
 	return a.Operators.Tokens(ctx)
 }
 
-// checkPerson returns the role of a token or an operator, and refuses a merchant that may be a card number.
-func checkPerson(role, merchant string) (operator.Role, error) {
+// checkPerson returns the role of a token or an operator. It refuses a merchant that may be a card number, and a group
+// that is none.
+func checkPerson(role, merchant, group string) (operator.Role, error) {
 	parsed, err := operator.ParseRole(role)
 	if err != nil {
 		return "", refuseMember("role", "%v.", err)
@@ -72,7 +74,21 @@ func checkPerson(role, merchant string) (operator.Role, error) {
 	if err := cardnumber.Check(merchant); err != nil {
 		return "", refuseMember("merchant", "%v.", err)
 	}
+	if err := checkGroup(merchant, group); err != nil {
+		return "", err
+	}
 	return parsed, nil
+}
+
+// checkGroup refuses a group that is none, and one in addition to a merchant.
+func checkGroup(merchant, group string) error {
+	if merchant != "" && group != "" {
+		return refuseMember("group", "give a merchant or a group, not both.")
+	}
+	if err := account.CheckGroup(group); err != nil && group != "" {
+		return refuseMember("group", "%v.", err)
+	}
+	return nil
 }
 
 // CreateToken makes a token of the admin API.
@@ -80,7 +96,7 @@ func (a *Acts) CreateToken(ctx context.Context, by operator.Actor, t api.NewToke
 	if err := Find("token create").Check(&by); err != nil {
 		return api.MadeToken{}, err
 	}
-	role, err := checkPerson(t.Role, t.Merchant)
+	role, err := checkPerson(t.Role, t.Merchant, t.Group)
 	if err != nil {
 		return api.MadeToken{}, err
 	}
@@ -101,7 +117,7 @@ func (a *Acts) CreateToken(ctx context.Context, by operator.Actor, t api.NewToke
 		return api.MadeToken{}, err
 	}
 	text, err := a.Operators.CreateToken(ctx,
-		operator.Token{Name: t.Name, Role: role, Merchant: t.Merchant, Expires: t.Expires})
+		operator.Token{Name: t.Name, Role: role, Merchant: t.Merchant, Group: t.Group, Expires: t.Expires})
 	return api.MadeToken{Token: text, Name: t.Name}, translate(err, errTaken)
 }
 
@@ -141,7 +157,7 @@ func (a *Acts) InviteOperator(ctx context.Context, by operator.Actor, o api.NewO
 	if err := Find("operator invite").Check(&by); err != nil {
 		return api.Invited{}, err
 	}
-	role, err := checkPerson(o.Role, o.Merchant)
+	role, err := checkPerson(o.Role, o.Merchant, o.Group)
 	if err != nil {
 		return api.Invited{}, err
 	}
@@ -159,12 +175,12 @@ func (a *Acts) InviteOperator(ctx context.Context, by operator.Actor, o api.NewO
 	if err := a.checkDanger(&by, "operator invite", o.Name); err != nil {
 		return api.Invited{}, err
 	}
-	invitation := operator.Invitation{Name: o.Name, Role: role, Merchant: o.Merchant}
+	invitation := operator.Invitation{Name: o.Name, Role: role, Merchant: o.Merchant, Group: o.Group}
 	secret, err := a.Operators.Invite(ctx, &invitation)
 	if err != nil {
 		return api.Invited{}, translate(err, errUserExists)
 	}
-	after := map[string]any{"role": role, "merchant": o.Merchant}
+	after := map[string]any{"role": role, "merchant": o.Merchant, "group": o.Group}
 	if err := a.record(ctx, by, "operator invite", invitation.Name, nil, after); err != nil { // nobody has the link
 		return api.Invited{}, err
 	}
@@ -189,15 +205,23 @@ func (a *Acts) findOperator(ctx context.Context, by *operator.Actor, act, name s
 	return operator.User{}, errNoOperator
 }
 
-// ChangeRole gives an operator another role, which ends their sessions. It returns the operator before and after.
-func (a *Acts) ChangeRole(ctx context.Context, by operator.Actor,
-	name, role string) (was, now operator.User, err error) {
+// ChangeRole gives an operator another role, and another group if there is one in c, which ends their sessions. It
+// returns the operator before and after.
+func (a *Acts) ChangeRole(ctx context.Context, by operator.Actor, name string,
+	c api.RoleChange) (was, now operator.User, err error) {
 	if was, err = a.findOperator(ctx, &by, "operator role", name); err != nil {
 		return was, now, err
 	}
-	wanted, err := operator.ParseRole(role)
+	wanted, err := operator.ParseRole(c.Role)
 	if err != nil {
 		return was, now, refuseMember("role", "%v.", err)
+	}
+	group := was.Group
+	if c.Group != nil {
+		group = *c.Group
+	}
+	if err := checkGroup(was.Merchant, group); err != nil {
+		return was, now, err
 	}
 	if was.IsOIDC() {
 		return was, now,
@@ -205,17 +229,20 @@ func (a *Acts) ChangeRole(ctx context.Context, by operator.Actor,
 	}
 	a.operators.Lock()
 	defer a.operators.Unlock()
-	if wanted != operator.Admin {
+	if wanted != operator.Admin || group != "" {
 		if err := a.checkOtherAdmin(ctx, &was); err != nil {
 			return was, now, err
 		}
 	}
 	before, after := map[string]any{"role": was.Role}, map[string]any{"role": wanted}
+	if group != was.Group {
+		before["group"], after["group"] = was.Group, group
+	}
 	if err := a.Record(ctx, by, "operator role", was.Name, before, after); err != nil {
 		return was, now, err
 	}
 	was, now, err = a.Operators.ChangeUser(ctx, was.Name, func(u *operator.User) error {
-		u.Role = wanted
+		u.Role, u.Group = wanted, group
 		return nil
 	})
 	return was, now, translate(err, errNoOperator)
@@ -242,7 +269,9 @@ func (a *Acts) removeOperator(ctx context.Context, by operator.Actor, name strin
 // invite another. An admin that the issuer knows comes back with the next login. A command may remove the last admin,
 // for it can always invite another one.
 func (a *Acts) checkOtherAdmin(ctx context.Context, going *operator.User) error {
-	isAdmin := func(u *operator.User) bool { return u.IsSealed && u.Role == operator.Admin && u.Merchant == "" }
+	isAdmin := func(u *operator.User) bool {
+		return u.IsSealed && u.Role == operator.Admin && u.Merchant == "" && u.Group == ""
+	}
 	if a.IsCommandLine || !isAdmin(going) || going.IsOIDC() {
 		return nil
 	}

@@ -176,12 +176,13 @@ func (a *Acts) record(ctx context.Context, by operator.Actor, act, object string
 	return nil
 }
 
-// CheckMerchant refuses a merchant that there is not. "" stands for all.
-func (a *Acts) CheckMerchant(ctx context.Context, name string) error {
+// CheckMerchant refuses a merchant that there is not, or that the actor may not see, in the same words. "" stands for
+// all that the actor may see.
+func (a *Acts) CheckMerchant(ctx context.Context, by *operator.Actor, name string) error {
 	if name == "" || a.IsCommandLine {
 		return nil
 	}
-	err := a.Merchants().CheckKnown(ctx, name)
+	err := a.Merchants().CheckKnown(ctx, by.Scope(), name)
 	if errors.Is(err, merchant.ErrNotFound) {
 		return &Refusal{Wrong, "merchant", err.Error() + ".", err}
 	}
@@ -191,10 +192,13 @@ func (a *Acts) CheckMerchant(ctx context.Context, name string) error {
 // chooseMerchant returns the merchant that something is made for: the named one, or that of the actor if none is named.
 func (a *Acts) chooseMerchant(ctx context.Context, by *operator.Actor, name string) (string, error) {
 	name = cmp.Or(name, by.Merchant)
-	if !by.CanSee(name) {
+	switch {
+	case name == "" && by.Group != "":
+		return "", refuseMember("merchant", "say for which one.")
+	case !by.CanSee(name):
 		return "", errNoMerchant
 	}
-	return name, a.CheckMerchant(ctx, name)
+	return name, a.CheckMerchant(ctx, by, name)
 }
 
 var errNoMerchant = &Refusal{Missing, "", "There is no merchant of this name.", merchant.ErrNotFound}

@@ -25,9 +25,12 @@ type Act struct {
 	Name     string        // the words of the command, where there is one, with an argument in capitals
 	Least    operator.Role // the least role that may do it
 	IsForOwn bool          // people and keys of one merchant may do it too, with what is that merchant's
-	Action   string        // what the audit trail calls it; "" means that it is not there
-	Object   string        // what the entry of the audit trail has as object
-	Doors    []Door
+	// IsForGroups lets people and tokens of a group of merchants do it too, with what is its merchants'. An act without it
+	// is refused to them. One that has it takes all that it shows and changes through the scope of the actor.
+	IsForGroups bool
+	Action      string // what the audit trail calls it; "" means that it is not there
+	Object      string // what the entry of the audit trail has as object
+	Doors       []Door
 	// Danger is the group of dangerous acts that the act is in; "" means that it is none. A person at the console confirms
 	// each of these acts, and Summary says on the page what is confirmed.
 	Danger string
@@ -53,7 +56,7 @@ func table() []Act {
 	return slices.Concat(
 		webhookActs(), keyActs(), merchantActs(), operatorActs(), directoryActs(), journalActs(), holdActs(),
 		approvalActs(),
-		[]Act{{Name: "api describe", Least: operator.Viewer, IsForOwn: true, Doors: []Door{Admin}}},
+		[]Act{{Name: "api describe", Least: operator.Viewer, IsForOwn: true, IsForGroups: true, Doors: []Door{Admin}}},
 	)
 }
 
@@ -92,15 +95,23 @@ func Find(name string) *Act {
 
 // May reports whether an actor may do the act at all.
 func (act *Act) May(by *operator.Actor) bool {
-	return by.Role.Includes(act.Least) && (act.IsForOwn || by.Merchant == "")
+	return by.Role.Includes(act.Least) && act.isFor(by)
+}
+
+// isFor reports whether the act is for an actor who sees only one merchant or a group.
+func (act *Act) isFor(by *operator.Actor) bool {
+	return (act.IsForOwn || by.Merchant == "") && (act.IsForGroups || by.Group == "")
 }
 
 // Check refuses an actor who may not do the act.
 func (act *Act) Check(by *operator.Actor) error {
-	if !act.May(by) {
+	switch {
+	case act.May(by):
+		return nil
+	case act.isFor(by):
 		return refuse(Forbidden, "This needs the role %s.", act.Least)
 	}
-	return nil
+	return refuse(Forbidden, "This is for those who see all merchants, with the role %s.", act.Least)
 }
 
 // Has reports whether a door leads to the act.

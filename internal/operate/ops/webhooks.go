@@ -22,7 +22,9 @@ import (
 func webhookActs() []Act {
 	const endpoint, event = "id of the endpoint", "id of the event"
 	act := func(name string, least operator.Role, action, object string, doors []Door) Act {
-		return Act{Name: name, Least: least, IsForOwn: true, Action: action, Object: object, Doors: doors}
+		return Act{
+			Name: name, Least: least, IsForOwn: true, IsForGroups: true, Action: action, Object: object, Doors: doors,
+		}
 	}
 	on := func(act Act, route, summary string, answer any,
 		do func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error)) Act {
@@ -118,6 +120,9 @@ func (a *Acts) findEndpoint(ctx context.Context, by *operator.Actor, act, id str
 	} else {
 		e, err = a.Hooks.EndpointOfAny(ctx, id)
 	}
+	if err == nil && !by.CanSee(e.Merchant) {
+		return nil, errNoEndpoint
+	}
 	return e, webhookRefusal(err)
 }
 
@@ -127,7 +132,7 @@ func (a *Acts) Endpoints(ctx context.Context, by operator.Actor, merchant string
 		return nil, err
 	}
 	find := a.Hooks.AllEndpoints
-	if err := a.CheckMerchant(ctx, merchant); err != nil {
+	if err := a.CheckMerchant(ctx, &by, merchant); err != nil {
 		return nil, err
 	}
 	if merchant = cmp.Or(merchant, by.Merchant); merchant != "" {
@@ -225,6 +230,9 @@ func (a *Acts) removeEndpoint(ctx context.Context, by operator.Actor, id string)
 		return err
 	}
 	merchant, err := a.Hooks.FindOwner(ctx, by.Merchant, id)
+	if err == nil && !by.CanSee(merchant) {
+		return errNoEndpoint
+	}
 	if err != nil {
 		return webhookRefusal(err)
 	}
@@ -321,7 +329,7 @@ func (a *Acts) Events(ctx context.Context, by operator.Actor, q EventQuery) (pag
 		return page, errNoMerchant
 	}
 	if by.Merchant == "" {
-		if err := a.CheckMerchant(ctx, page.Merchant); err != nil {
+		if err := a.CheckMerchant(ctx, &by, page.Merchant); err != nil {
 			return page, err
 		}
 	}
@@ -501,5 +509,5 @@ func (a *Acts) merchantOfResend(ctx context.Context, by *operator.Actor, asked *
 	case !by.CanSee(merchant):
 		return "", errNoMerchant
 	}
-	return merchant, a.CheckMerchant(ctx, merchant)
+	return merchant, a.CheckMerchant(ctx, by, merchant)
 }

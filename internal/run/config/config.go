@@ -290,6 +290,9 @@ type OIDC struct {
 	Roles OIDCRoles `yaml:"roles"`
 	// Groups whose members see only one merchant, by the name of the group. They also need a role.
 	Merchants map[string]string `yaml:"merchants"`
+	// Groups whose members see only a [group of merchants](operating/groups.md), by the name of the group. They also need
+	// a role.
+	MerchantGroups map[string]string `yaml:"merchant_groups"`
 
 	Secret string // the content of ClientSecret, filled by Load
 }
@@ -338,6 +341,8 @@ func (c *Config) browserTLS() *KeyPair {
 type Merchant struct {
 	// The merchant's name, as `threeds key create --name` takes it.
 	Name string `yaml:"name"`
+	// The [group of merchants](operating/groups.md) that the merchant belongs to. Unset, it belongs to none.
+	Group string `yaml:"group"`
 	// This merchant's threeDSRequestorID; wins over what the caller sends.
 	RequestorID string `yaml:"requestor_id"`
 	// This merchant's threeDSRequestorName; wins over what the caller sends.

@@ -29,7 +29,7 @@ func documentedKeys(t *testing.T) []documentedKey {
 	a, err := txtartest.ParseFile("testdata/config/full.txtar")
 	must(t, err)
 	l := newParser("threeds.yaml")
-	group := regexp.MustCompile(`(oidc\.merchants)\.[a-z]+`)
+	group := regexp.MustCompile(`(oidc\.merchant(?:s|_groups))\.[a-z-]+`)
 	item, version, scheme := regexp.MustCompile(`\[\d+\]`), regexp.MustCompile(`(reference_numbers)\.[0-9.]+`), regexp.MustCompile(`(\]\.per_directory)\.[a-z]+`)
 	l.described = func(path, page, standard string) {
 		path = item.ReplaceAllString(path, "[]")
@@ -88,7 +88,7 @@ func fieldComments(t *testing.T) iter.Seq2[string, string] {
 				at := join(path, reflect.StructTag(text).Get("yaml"))
 				inner, many := structOf(field.Type, types)
 				switch {
-				case many == "map" && strings.HasSuffix(at, "oidc.merchants"):
+				case many == "map" && strings.Contains(at, "oidc.merchant"):
 					at += ".GROUP"
 				case many == "map" && inner == nil:
 					at += ".VERSION"

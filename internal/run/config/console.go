@@ -43,6 +43,7 @@ func readOIDC(s *section) (o OIDC) {
 	o.Roles.Viewer = list(roles, "viewer", group, false)
 	roles.close()
 	o.Merchants = mapOf(s, "merchants", group, nameOf(maxMerchantName))
+	o.MerchantGroups = mapOf(s, "merchant_groups", group, merchantGroup)
 	if len(o.Scopes) == 0 {
 		o.Scopes = []string{"openid", "email"}
 	}

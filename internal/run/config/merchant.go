@@ -24,9 +24,13 @@ const MaxLogo = 64 << 10
 var (
 	categoryCode = digitsKind(4, 4, "merchant category code, four digits in quotes",
 		`not four digits (such as "5411", in quotes)`)
-	acquirerBIN = digitsKind(1, 11, "1 to 11 digits, in quotes", "not 1 to 11 digits (without spaces, in quotes)")
-	colour      = kind[string]{want: "`#rrggbb`, in quotes", parse: parseColour}
-	origin      = kind[string]{
+	acquirerBIN   = digitsKind(1, 11, "1 to 11 digits, in quotes", "not 1 to 11 digits (without spaces, in quotes)")
+	colour        = kind[string]{want: "`#rrggbb`, in quotes", parse: parseColour}
+	merchantGroup = kind[string]{
+		want:  "1 to 64 letters, digits, dots, hyphens or underscores",
+		parse: func(s string) (string, error) { return s, account.CheckGroup(s) },
+	}
+	origin = kind[string]{
 		want: "https origin such as https://shop.example", ofMany: "list of https origins such as `https://shop.example`",
 		parse: parseOrigin,
 	}
@@ -170,7 +174,7 @@ func ParseMerchant(data []byte, words []string) (Merchant, error) {
 // Profile returns the profile of a merchant for package account.
 func (m *Merchant) Profile() account.Merchant {
 	got := account.Merchant{
-		Name: m.Name, RequestorID: m.RequestorID, RequestorName: m.RequestorName,
+		Name: m.Name, Group: m.Group, RequestorID: m.RequestorID, RequestorName: m.RequestorName,
 		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules, Bridging: m.Bridging, Transliterate: m.Transliterate,
 		Rate: m.Rate, InFlight: m.InFlight,
 		MerchantName: m.MerchantName, MCC: m.MCC, MerchantCountry: m.MerchantCountry, RequestorURL: m.RequestorURL,

@@ -183,6 +183,7 @@ func (c *Config) JournalURL() StoreURL { return cmp.Or(c.Journal.URL, c.Store.UR
 func readMerchant(s *section) (m Merchant) {
 	defer s.close()
 	m.Name = required(s, "name", nameOf(maxMerchantName))
+	m.Group = optional(s, "group", merchantGroup, "")
 	m.RequestorID = optional(s, "requestor_id", text(1, 35), "")
 	m.RequestorName = optional(s, "requestor_name", nameOf(40), "")
 	m.AcquirerCountry = optional(s, "acquirer_country", country, "")

@@ -34,7 +34,7 @@ func TestConfigShowHasEveryKey(t *testing.T) {
 			t.Errorf("%s is of %s, in line %d", s.Key, s.Source, s.Line)
 		}
 	}
-	names := strings.NewReplacer(".VERSION", ".2.2.0", ".GROUP", ".group", ".SCHEME", ".visa")
+	names := strings.NewReplacer(".merchant_groups.GROUP", ".merchant_groups.acme-staff", ".VERSION", ".2.2.0", ".GROUP", ".group", ".SCHEME", ".visa")
 	all := documentedKeys(t)
 	for _, k := range all {
 		if key := strings.TrimSuffix(names.Replace(k.Path), "[]"); !shown[key] {

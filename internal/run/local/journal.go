@@ -64,7 +64,7 @@ func CheckSearched(ctx context.Context, file string, st journal.Store, q *journa
 		return err
 	}
 	return WithKeys(ctx, file, func(c *config.Config, db store.Store, ring *keyring.Ring) error {
-		if err := c.Registry(db, ring).CheckKnown(ctx, q.Merchant); err != nil {
+		if err := c.Registry(db, ring).CheckKnown(ctx, journal.All(), q.Merchant); err != nil {
 			return fmt.Errorf("merchant: %w", err)
 		}
 		return nil

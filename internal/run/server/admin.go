@@ -66,6 +66,9 @@ func (s *Server) newActs() *ops.Acts {
 			return nil
 		},
 	}
+	s.operators.Members = func(ctx context.Context, group string) ([]string, error) {
+		return acts.Merchants().Members(ctx, group)
+	}
 	if s.journal != nil {
 		acts.LegalHolds = s.journal.Store
 		acts.Erase = func(ctx context.Context, q journal.Query) (ops.Erased, error) {
@@ -145,6 +148,7 @@ func loginSettings(c *config.Console) *login.Settings {
 		settings.OIDC = &login.OIDC{
 			Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: o.Secret, Roots: o.CA.Pool, Scopes: o.Scopes,
 			NameClaim: o.NameClaim, RoleClaim: o.RoleClaim, Roles: roles, Merchants: o.Merchants,
+			MerchantGroups: o.MerchantGroups,
 		}
 	}
 	return settings

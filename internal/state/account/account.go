@@ -20,8 +20,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
@@ -29,6 +31,10 @@ import (
 // the admin API and commands use these names. A logo is in base64.
 type Merchant struct {
 	Name string `json:"name"`
+
+	// Group is the group of merchants that the merchant belongs to, such as those of one customer of the operator. People
+	// and tokens of the group see it. "" means that it belongs to none.
+	Group string `json:"group,omitzero"`
 
 	// RequestorID, RequestorName and AcquirerCountry go into the messages of this merchant.
 	// If one is empty, what the request or the directory's configuration says goes there.
@@ -69,6 +75,20 @@ type Merchant struct {
 	// PerDirectory has the ids and names by which the directories of single schemes know
 	// this merchant.
 	PerDirectory map[string]Requestor `json:"per_directory,omitempty"`
+}
+
+// maxGroup is the length of the longest name of a group of merchants.
+const maxGroup = 64
+
+// CheckGroup says what is wrong with the name of a group of merchants; nil means that it is valid.
+func CheckGroup(name string) error {
+	isOther := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
+	}
+	if name == "" || len(name) > maxGroup || strings.ContainsFunc(name, isOther) {
+		return fmt.Errorf("want 1 to %d letters, digits, dots, hyphens or underscores", maxGroup)
+	}
+	return cardnumber.Check(name)
 }
 
 // A Page is how the pages for a merchant's shoppers look. An empty field means the look of threeds.

@@ -57,6 +57,8 @@ type Disabling struct {
 	Since  time.Time `json:"since,omitzero"` // to a second
 	Reason string    `json:"reason,omitzero"`
 	By     string    `json:"by,omitzero"` // who has disabled it, as the audit trail says
+	// Group is that of who has disabled it. People of the group may enable it again, and no others of a group.
+	Group string `json:"group,omitzero"`
 }
 
 // NewDisabledObject returns the object that is stored of a disabled merchant.

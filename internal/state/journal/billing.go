@@ -16,6 +16,16 @@ import (
 type BillingQuery struct {
 	Merchant string    // "" for all merchants
 	From, To time.Time // the begin of the first month, and the end of the last one, in UTC
+
+	within []string // as in [Query]
+}
+
+// wants reports whether the counters of a merchant are wanted.
+func (q *BillingQuery) wants(merchant string) bool {
+	if len(q.within) > 0 {
+		return slices.Contains(q.within, merchant)
+	}
+	return q.Merchant == "" || q.Merchant == merchant
 }
 
 // A BillingCount is a counter of authentications, or of refused requests: of how many all other members are the same.
@@ -247,7 +257,7 @@ func (db *database) book(ctx context.Context, tx *sql.Tx, counts billing, until 
 func (b billing) addBooked(from *bookedCounters, q BillingQuery) {
 	for c, n := range from.counts {
 		if c.Month < q.From.UTC().Format(monthForm) || c.Month >= q.To.UTC().Format(monthForm) ||
-			q.Merchant != "" && c.Merchant != q.Merchant {
+			!q.wants(c.Merchant) {
 			continue
 		}
 		if from.isChanged {
@@ -275,7 +285,7 @@ func (db *database) bookedBilling(ctx context.Context) (billing, int64, error) {
 // billing returns the counters of a query that the database has, and billedUntil, as of one moment.
 func (db *database) billing(ctx context.Context, q BillingQuery) (billing, int64, error) {
 	return db.readBilling(ctx, q, func(tx *sql.Tx, until int64, counts billing) error {
-		isWanted := func(i *frameItem) bool { return q.Merchant == "" || i.merchant == q.Merchant }
+		isWanted := func(i *frameItem) bool { return q.wants(i.merchant) }
 		return counts.addLive(ctx, db, tx, max(until, q.From.UnixMilli()), q.To.UnixMilli(), isWanted)
 	})
 }

@@ -97,11 +97,11 @@ func (c *counter) addAll(ctx context.Context, addRecords func(context.Context, s
 	if err != nil {
 		return err
 	}
+	of, names := ofMerchants(c.query.Merchant, c.query.within)
 	addDays := func(days int64) func(context.Context, span) error {
 		return func(ctx context.Context, s span) error {
-			return c.addRollups(ctx,
-				dayRollups+`merchant = ? AND part = ? AND days = ? AND start >= ? AND start < ?`, c.query.Merchant, c.by, days,
-				s.begin, s.end)
+			return c.addRollups(ctx, dayRollups+of+` AND part = ? AND days = ? AND start >= ? AND start < ?`,
+				slices.Concat(names, []any{c.by, days, s.begin, s.end})...)
 		}
 	}
 	for _, part := range []struct {
@@ -111,8 +111,8 @@ func (c *counter) addAll(ctx context.Context, addRecords func(context.Context, s
 		{d.blocks, addDays(blockDays)},
 		{d.days, addDays(1)},
 		{d.hours, func(ctx context.Context, s span) error {
-			return c.addRollups(ctx, hourRollups+`merchant = ? AND start >= ? AND start < ?`,
-				c.query.Merchant, s.begin, s.end)
+			return c.addRollups(ctx, hourRollups+of+` AND start >= ? AND start < ?`,
+				slices.Concat(names, []any{s.begin, s.end})...)
 		}},
 		{d.records, addRecords},
 	} {
@@ -238,12 +238,20 @@ func (c *counter) addRollups(ctx context.Context, text string, args ...any) erro
 	return nil
 }
 
+// ofTime returns the condition of records of a time and of the merchants of the query. The first two arguments are the
+// ends of the time.
+func (c *counter) ofTime(s span) (condition string, args []any) {
+	condition, args = `-made <= ? AND -made > ?`, []any{s.begin, s.end, -s.begin, -s.end}
+	if isNarrowed(c.query.Merchant, c.query.within) {
+		of, names := ofMerchants(c.query.Merchant, c.query.within)
+		condition, args = condition+` AND `+of, append(args, names...)
+	}
+	return condition, args
+}
+
 // addRecords counts the records of a time.
 func (c *counter) addRecords(ctx context.Context, s span) error {
-	condition, args := `-made <= ? AND -made > ?`, []any{s.begin, s.end, -s.begin, -s.end}
-	if c.query.Merchant != "" {
-		condition, args = condition+` AND merchant = ?`, append(args, c.query.Merchant)
-	}
+	condition, args := c.ofTime(s)
 	rows, err := c.tx.QueryContext(ctx,
 		c.db.query(fmt.Sprintf(`SELECT made / %d, %s, bucket, status, result, trans_status, challenged, count(*)
 		FROM journal_records WHERE %s AND made >= ? AND made < ? AND %s GROUP BY 1, 2, 3, 4, 5, 6, 7`,

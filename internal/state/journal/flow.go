@@ -12,6 +12,8 @@ type FlowQuery struct {
 	Merchant string // "" for those of all merchants
 	From, To time.Time
 	Whole    bool // all is added up, to one count for each result
+
+	within []string // as in [Query]
 }
 
 // A FlowCount counts the requests of a minute that have a merchant, a scheme and a result in common.
@@ -75,8 +77,9 @@ func (db *database) flow(ctx context.Context, q FlowQuery) (all []FlowCount, err
 	}
 	begin, end := q.From.UnixMilli(), q.To.UnixMilli()
 	condition, args := `-made <= ? AND -made > ? AND made >= ? AND made < ?`, []any{-begin, -end, begin, end}
-	if q.Merchant != "" {
-		condition, args = condition+` AND merchant = ?`, append(args, q.Merchant)
+	if isNarrowed(q.Merchant, q.within) {
+		of, names := ofMerchants(q.Merchant, q.within)
+		condition, args = condition+` AND `+of, append(args, names...)
 	}
 	rows, err := db.QueryContext(ctx, db.query(fmt.Sprintf(`SELECT %s,
 		CASE WHEN result = 'authenticated' AND challenged = 1 THEN '%s' ELSE result END, %s, count(*) FROM journal_records

@@ -288,6 +288,7 @@ type Query struct {
 	byTime    bool       // records are read in the order of time, whatever else is asked for
 	unkept    *unkeptKey // those that do not keep this rule; Merchant and Scheme are those of the key
 	hashes    [][]byte   // in the place of Card: its keyed hashes
+	within    []string   // the merchants of the scope of a [Reader]; none: there is no scope, or Merchant is in it
 }
 
 // A Page is part of the records of a query, newest first.
@@ -309,6 +310,8 @@ type CountQuery struct {
 	From, To time.Time
 	Hourly   bool // each count is of one hour; otherwise days that are over may be counted as one
 	Whole    bool // all hours and days are added up, so that each value has one count
+
+	within []string // as in [Query]
 }
 
 // An UnkeptRule counts the requests of a merchant that do not keep a rule of a scheme.

@@ -30,11 +30,15 @@ func postingKey(column, value string) int64 {
 // unkeptPosting is the value of those that do not keep a rule, in a column that only postings have.
 func unkeptPosting(key unkeptKey) string { return key.name + " " + key.merchant }
 
-// coarseKeys returns the keys of the postings that a query intersects, none if it goes another way.
+// isCoarse reports whether a query is answered by postings: it has nothing that few records have, and something that
+// has postings.
+func (q *Query) isCoarse() bool {
+	return q.ID == "" && q.Reference == "" && q.Card == "" && q.Last4 == "" &&
+		(len(q.coarseKeys()) > 0 || len(q.within) > 0)
+}
+
+// coarseKeys returns the keys of the postings that a query intersects.
 func (q *Query) coarseKeys() (keys []int64) {
-	if q.ID != "" || q.Reference != "" || q.Card != "" || q.Last4 != "" {
-		return nil
-	}
 	for i, value := range []string{q.Merchant, q.Scheme, q.ACS, q.Status, q.Result, q.Reason} {
 		if value != "" {
 			keys = append(keys, postingKey(coarse[i], value))
@@ -152,6 +156,7 @@ type coarseSearch struct {
 	tx    *sql.Tx
 	query Query
 	keys  []int64
+	any   []int64 // any are the keys of the merchants of a scope: a record has one of them. None: there is no scope.
 	limit int
 	found []recordValues
 	read  int // read is how many records were read from the table.
@@ -165,6 +170,9 @@ func (db *database) searchCoarse(ctx context.Context, q Query, limit int) ([]rec
 	}
 	defer tx.Rollback() // a transaction that only reads has nothing to commit
 	s := coarseSearch{db: db, tx: tx, query: q, keys: q.coarseKeys(), limit: limit}
+	for _, merchant := range q.within {
+		s.any = append(s.any, postingKey("merchant", merchant))
+	}
 	err = s.run(ctx)
 	return s.found, err
 }
@@ -234,7 +242,7 @@ const atOnce = 500
 // byPostings reads the records of a time that postings name.
 func (s *coarseSearch) byPostings(ctx context.Context, in span) error {
 	for n := 2 * s.limit; !s.isDone(in); n = min(4*n, atOnce) {
-		times, rest, err := s.intersect(ctx, in, min(n, atOnce))
+		times, rest, err := s.timesWithin(ctx, in, min(n, atOnce))
 		if err != nil {
 			return err
 		}
@@ -269,10 +277,38 @@ type searchRest struct {
 // when nobody reads it to the end.
 const hoursAtOnce = 240
 
+// timesWithin returns up to n times, the newest first, that the postings of all keys have, and of any merchant of the
+// scope, and what is left before them. It asks for each merchant in turn, and never for what is older than the n times
+// that it has.
+func (s *coarseSearch) timesWithin(ctx context.Context, in span, n int) (times []int64, rest searchRest, err error) {
+	if len(s.any) == 0 {
+		return s.intersect(ctx, s.keys, in, n)
+	}
+	rest.end = in.begin
+	for _, key := range s.any {
+		some, left, err := s.intersect(ctx, append([]int64{key}, s.keys...), span{rest.end, in.end}, n)
+		if err != nil {
+			return nil, rest, err
+		}
+		if left.end > rest.end {
+			rest = left
+		}
+		times = append(times, some...)
+		slices.SortFunc(times, func(a, b int64) int { return cmp.Compare(b, a) })
+		times = slices.Compact(times)
+		if len(times) >= n && times[n-1] >= rest.end {
+			times, rest = times[:n], searchRest{end: times[n-1]}
+		}
+		times = slices.DeleteFunc(times, func(at int64) bool { return at < rest.end })
+	}
+	return times, rest, nil
+}
+
 // intersect returns up to n times, the newest first, that the postings of all keys have, and what is left before them.
-func (s *coarseSearch) intersect(ctx context.Context, in span, n int) (times []int64, rest searchRest, err error) {
+func (s *coarseSearch) intersect(ctx context.Context, keys []int64, in span,
+	n int) (times []int64, rest searchRest, err error) {
 	columns, joins, args := "p0.made", "", []any{}
-	for i, key := range s.keys {
+	for i, key := range keys {
 		columns += fmt.Sprintf(", p%d.at, p%[1]d.mac", i)
 		if i > 0 {
 			joins += fmt.Sprintf(" JOIN journal_postings p%d ON p%[1]d.made = p0.made AND p%[1]d.key = ?", i)
@@ -281,13 +317,13 @@ func (s *coarseSearch) intersect(ctx context.Context, in span, n int) (times []i
 	}
 	rows, err := s.tx.QueryContext(ctx, s.db.query(`SELECT `+columns+` FROM journal_postings p0`+joins+
 		` WHERE p0.key = ? AND p0.made > ? AND p0.made < ? ORDER BY p0.made DESC LIMIT ?`),
-		append(args, s.keys[0], in.begin-hourLen, in.end, hoursAtOnce)...)
+		append(args, keys[0], in.begin-hourLen, in.end, hoursAtOnce)...)
 	if err != nil {
 		return nil, rest, err
 	}
 	defer rows.Close()
 	var start int64
-	values, places := make([][]byte, 2*len(s.keys)), []any{&start}
+	values, places := make([][]byte, 2*len(keys)), []any{&start}
 	for i := range values {
 		places = append(places, &values[i])
 	}
@@ -296,7 +332,7 @@ func (s *coarseSearch) intersect(ctx context.Context, in span, n int) (times []i
 		if err := rows.Scan(places...); err != nil {
 			return nil, rest, err
 		}
-		common, ok := s.timesOf(start, values)
+		common, ok := s.timesOf(keys, start, values)
 		if !ok {
 			s.db.changed.Add(1)
 			return times, searchRest{start + hourLen, true}, nil
@@ -318,8 +354,8 @@ func (s *coarseSearch) intersect(ctx context.Context, in span, n int) (times []i
 
 // timesOf returns the times that all rows of an hour have, of which values has times and MAC by turns. It is not ok if
 // a row is not as it was written.
-func (s *coarseSearch) timesOf(start int64, values [][]byte) (common []int64, ok bool) {
-	for i, key := range s.keys {
+func (s *coarseSearch) timesOf(keys []int64, start int64, values [][]byte) (common []int64, ok bool) {
+	for i, key := range keys {
 		at, mac := values[2*i], values[2*i+1]
 		times, isTimes := decodeTimes(at)
 		if !isTimes || !s.db.ours.isMAC(mac, postingText(start, key, at)) {

@@ -42,6 +42,10 @@ func (db *database) where(q Query) (string, []any) {
 			}
 		}
 	}
+	if len(q.within) > 0 {
+		of, names := ofMerchants("", q.within)
+		add(of, names...)
+	}
 	if cards := q.cardHashes(db.ours); cards != nil {
 		var hashes []any
 		for _, hash := range cards {
@@ -158,7 +162,7 @@ func ValidCursor(cursor string) bool {
 func (q *Query) isOfTimeAlone() bool {
 	return q.ID == "" && q.Reference == "" && q.Card == "" && q.Last4 == "" && q.Merchant == "" && q.Scheme == "" &&
 		q.ACS == "" &&
-		q.Status == "" && q.Result == "" && q.Reason == ""
+		q.Status == "" && q.Result == "" && q.Reason == "" && len(q.within) == 0
 }
 
 // search returns at most limit records, newest first. An id that has the form of ours is looked for
@@ -194,7 +198,7 @@ func (db *database) searchText(q Query, limit int) (string, []any) {
 
 func (db *database) searchOnce(ctx context.Context, q Query, limit int) (_ []Record, err error) {
 	var rows []recordValues
-	if len(q.coarseKeys()) > 0 {
+	if q.isCoarse() {
 		rows, err = db.searchCoarse(ctx, q, limit)
 	} else {
 		text, args := db.searchText(q, limit)

@@ -331,10 +331,7 @@ func (db *database) countUnkept(ctx context.Context, q CountQuery, all unkeptSum
 
 // addUnkeptRecords counts the records of a time.
 func (c *counter) addUnkeptRecords(ctx context.Context, s span) error {
-	condition, args := `-made <= ? AND -made > ?`, []any{s.begin, s.end, -s.begin, -s.end}
-	if c.query.Merchant != "" {
-		condition, args = condition+` AND merchant = ?`, append(args, c.query.Merchant)
-	}
+	condition, args := c.ofTime(s)
 	rows, err := c.tx.QueryContext(ctx, c.db.query(fmt.Sprintf(`SELECT made / %d, merchant, scheme, unkept, count(*)
 		FROM journal_records WHERE %s AND made >= ? AND made < ? AND %s GROUP BY 1, 2, 3, 4`, hourLen, countedKinds,
 		condition)), args...)

@@ -93,6 +93,7 @@ func New(t testing.TB) *Site {
 		Operators: &operator.Service{Store: s.DB, Sealer: ring, Now: now}, Store: s.DB, Now: now,
 		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return registry },
 	}}
+	s.Admin.Operators.Members = registry.Members
 	s.Admin.PasskeyURL = func() string { return "https://console.example" }
 	s.Admin.Explain = Explain
 	s.Admin.Hooks, s.Events = newHooks(t, s.DB, ring, now, log)
