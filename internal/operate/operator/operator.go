@@ -72,7 +72,8 @@ type Actor struct {
 	// Allowed is the act that another person has allowed this one to do; its By is who that is.
 	Allowed Confirmation `json:"-"`
 
-	// ofGroup has the merchants of Group at the time of the request, see Members of [Service]; nil: they were not looked up.
+	// ofGroup has the merchants of Group at the time of the request, see Members of [Service]; nil means that nobody has
+	// looked them up.
 	ofGroup *journal.Scope
 }
 

@@ -156,8 +156,8 @@ func (s *Service) FindHandle(ctx context.Context, handle []byte) (User, error) {
 const changeTries = 10
 
 // ChangeUser calls change on a user, and returns the user as it was and as it is now. If the role, the merchant or the
-// group changes, the sessions of the user end. change may run more than once. If it returns an error, ChangeUser returns
-// that error and changes nothing.
+// group changes, the sessions of the user end. change may run more than once. If it returns an error, ChangeUser
+// returns that error and changes nothing.
 func (s *Service) ChangeUser(ctx context.Context, name string,
 	change func(*User) error) (before, after User, err error) {
 	for range changeTries {
