@@ -561,7 +561,7 @@ func (s *Site) Fill() {
 	s.Post("operator", "/keys", map[string][]string{"merchant": {Shop}, "label": {"till 4"}})
 	s.Admin.Merchants().Schemes = []string{"visa", "mastercard", "jcb"}
 	_, err := s.Admin.AddMerchant(s.Context(), operator.Actor{Who: "cli:test", Role: operator.Admin}, account.Merchant{
-		Name: "Fjord", MCC: "5411", Origins: []string{"https://shop.fjord.example", "https://pay.fjord.example"},
+		Name: "Fjord", Group: "nordic-shops", MCC: "5411", Origins: []string{"https://shop.fjord.example", "https://pay.fjord.example"},
 		PerDirectory: map[string]account.Requestor{"visa": {AcquirerBIN: "400551", AcquirerMerchantID: "M-1", ID: "R-1"}},
 	})
 	must(s.TB, err)
