@@ -3,6 +3,7 @@ package ops_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,5 +58,33 @@ func TestRightsAreThoseOfTheRole(t *testing.T) {
 		if got != test.want || may(test.act, "", test.merchant) {
 			t.Errorf("%s of %q may be done by %q, want %q", test.act, test.merchant, got, test.want)
 		}
+	}
+}
+
+// forGroups are the acts that people and tokens of a group of merchants may do. Each takes what it shows and changes
+// through the scope of the actor. TestGroupSeesNothingOfAnother of the pages shows that it does.
+var forGroups = []string{
+	"api describe", "approval allow", "approval ask", "approval list", "approval refuse", "explain", "journal billing", "journal report",
+	"journal search", "journal show", "key create", "key list", "key revoke", "merchant disable", "merchant enable", "merchant list",
+	"merchant set", "webhook add", "webhook change", "webhook disable", "webhook enable", "webhook events", "webhook events EVENT",
+	"webhook list", "webhook remove", "webhook resend", "webhook resend FROM", "webhook rotate", "webhook test",
+}
+
+// TestActsAreNotForGroupsUnlessTheySaySo: an act that nobody has thought about is refused to people of a group, whatever
+// their role. So is one that is only for the people of one merchant.
+func TestActsAreNotForGroupsUnlessTheySaySo(t *testing.T) {
+	t.Parallel()
+	for _, act := range ops.Table() {
+		by := operator.Actor{Role: operator.Admin, Group: "acme"}
+		if want := slices.Contains(forGroups, act.Name); act.May(&by) != want || (act.Check(&by) == nil) != want {
+			t.Errorf("%s is done by people of a group: %t, want %t", act.Name, act.May(&by), want)
+		}
+	}
+	for _, name := range forGroups {
+		ops.Find(name)
+	}
+	unsaid := ops.Act{Name: "new", Least: operator.Viewer, IsForOwn: true}
+	if unsaid.May(&operator.Actor{Role: operator.Admin, Group: "acme"}) || !unsaid.May(&operator.Actor{Role: operator.Viewer}) {
+		t.Error("an act without a word about groups is done by people of one")
 	}
 }
