@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -73,13 +74,26 @@ func (r *Reader) Search(ctx context.Context, q Query) (Page, error) {
 	return r.store.Search(ctx, q)
 }
 
-// Show is that of [Store]. A record outside the scope is ErrNotFound.
+// Show is that of [Store]. A record outside the scope is as none: the newest refused request of the scope that named the
+// id is returned, or ErrNotFound.
 func (r *Reader) Show(ctx context.Context, id string) (Detail, error) {
 	d, err := r.store.Show(ctx, id)
-	if err == nil && !r.scope.Has(d.Merchant) {
-		return Detail{}, ErrNotFound
+	if err != nil || r.scope.Has(d.Merchant) {
+		return d, err
 	}
-	return d, err
+	page, err := r.Search(ctx, Query{ID: id})
+	if err != nil {
+		return Detail{}, err
+	}
+	for i := range page.Records {
+		named := &page.Records[i]
+		if !named.IsBegun() && strings.EqualFold(named.NamedID, id) {
+			if d, err = r.store.Show(ctx, named.ID); err == nil && r.scope.Has(d.Merchant) {
+				return d, nil
+			}
+		}
+	}
+	return Detail{}, cmp.Or(err, ErrNotFound)
 }
 
 // Count is that of [Store].

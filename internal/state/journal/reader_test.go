@@ -233,3 +233,34 @@ func (c *testCounts) checkWithin(t *testing.T, st Store, scope Scope) {
 func within[T any](all []T, scope Scope, merchant func(T) string) []T {
 	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !scope.Has(merchant(one)) })
 }
+
+// TestReaderIsNoOracleForIDs: a refused request of a merchant that names an id is shown by that id, whether or not
+// another merchant has an authentication with it.
+func TestReaderIsNoOracleForIDs(t *testing.T) {
+	t.Parallel()
+	OnFiles(t, func(t *testing.T, st Store, keys *Keys) {
+		const taken, free = "5b5b5b5b-0000-4000-8000-000000000b01", "4d4d4d4d-0000-4000-8000-000000000d01"
+		write := func(kind Kind, id, merchant, named string) {
+			t.Helper()
+			r := Record{ID: id, Merchant: merchant, NamedID: named, Created: planned, API: "emv", Status: "completed"}
+			if kind == Refused {
+				r.Status = RefusedRequest
+			}
+			_, err := st.Write(t.Context(), []Entry{{Kind: kind, Record: r, Steps: []Step{{Step: "request", At: planned}}}})
+			must(t, err)
+		}
+		write(Answered, taken, "theirs", "")
+		r := Within(st, Only("ours", "also ours"))
+		for _, id := range []string{taken, free} {
+			if d, err := r.Show(t.Context(), id); !errors.Is(err, ErrNotFound) {
+				t.Errorf("before a request names it, %s is %q, %v", id, d.ID, err)
+			}
+			write(Refused, "refused-"+id[:4], "ours", id)
+			write(Refused, "foreign-"+id[:4], "theirs", id)
+			d, err := r.Show(t.Context(), id)
+			if err != nil || d.ID != "refused-"+id[:4] {
+				t.Errorf("%s shows %q, %v", id, d.ID, err)
+			}
+		}
+	})
+}
