@@ -74,8 +74,8 @@ func (r *Reader) Search(ctx context.Context, q Query) (Page, error) {
 	return r.store.Search(ctx, q)
 }
 
-// Show is that of [Store]. A record outside the scope is as none: the newest refused request of the scope that named the
-// id is returned, or ErrNotFound.
+// Show is that of [Store]. A record outside the scope is as none: the newest refused request of the scope that named
+// the id is returned, or ErrNotFound.
 func (r *Reader) Show(ctx context.Context, id string) (Detail, error) {
 	d, err := r.store.Show(ctx, id)
 	if err != nil || r.scope.Has(d.Merchant) {
