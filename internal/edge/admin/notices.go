@@ -232,7 +232,7 @@ func noticesOfMembers(all []cluster.Member) (notices []Notice) {
 			if !isOfNode(p.Part) || m.State == cluster.Silent && p.Over.IsZero() {
 				continue
 			}
-			n := describeProblem(&p)
+			n := DescribeProblem(&p)
 			n.Key, n.Since, n.Over = "node "+m.Name+" "+p.Part, p.Since, p.Over
 			if len(all) > 1 {
 				n.Title = m.Name + ": " + n.Title
@@ -243,8 +243,8 @@ func noticesOfMembers(all []cluster.Member) (notices []Notice) {
 	return notices
 }
 
-// describeProblem says in words what is not well with a node.
-func describeProblem(p *cluster.Problem) Notice {
+// DescribeProblem says in words what is not well with a node, and leads to the page that shows it.
+func DescribeProblem(p *cluster.Problem) Notice {
 	n := Notice{
 		Level: LevelBad, Link: "/nodes", Do: "See nodes", Title: "Not all is well with " + p.Part, Text: p.Text + ".",
 	}

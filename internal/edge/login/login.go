@@ -57,6 +57,10 @@ type Service struct {
 	Log       *slog.Logger
 	Proxies   func() []netip.Prefix // proxies in front, whose X-Forwarded-For is trusted; nil means none
 
+	// StoreProblem says what is not well with the store of this node, and what follows from it. Both texts are empty if
+	// nothing is known. A nil StoreProblem never knows anything.
+	StoreProblem func() (title, text string)
+
 	visitor  *operator.Session      // who everybody is; nil: those who have logged in
 	isOwn    func(host string) bool // which hosts an open console has besides that of its URL
 	failures struct {

@@ -24,6 +24,7 @@ type page struct {
 	Next    string // where the login goes on to
 	CSRF    string
 	Options string // of WebAuthn, as JSON; "": there are no passkeys
+	Help    string // the page of the documentation that says what to do; "" means that there is none
 	OIDC    string // the link to the issuer; "": there is none
 	Issuer  string
 
@@ -53,11 +54,22 @@ func (s *Service) refuseForm(w http.ResponseWriter) {
 		"It does not come from a page of this console, or the page is of another session. Go back, reload the page, and try again.")
 }
 
-// showFailure says that the store does not work. The details are in the log.
+// storeHelp is the page of the documentation about a store that does not work. It needs no store.
+const storeHelp = "/docs/operating/alerts-state.html#threedsstorefailing"
+
+// showFailure says that the store does not work: what this node knows of that, or else where to look.
 func (s *Service) showFailure(w http.ResponseWriter, err error) {
 	s.Log.Error("console", "err", err)
-	s.showMessage(w, http.StatusServiceUnavailable, "The console does not work at the moment",
-		"The store could not be read or written. The log of the server says why. Payments may still work: see /readyz.")
+	p := page{
+		Title: "The console does not work at the moment", Help: storeHelp,
+		Text: "The store could not be read or written. See /readyz for what is not well with this node. The log says why.",
+	}
+	if s.StoreProblem != nil {
+		if title, text := s.StoreProblem(); title != "" {
+			p.Fault, p.Text = title, text
+		}
+	}
+	s.show(w, http.StatusServiceUnavailable, "message", p)
 }
 
 // assets are the script and the style of the pages.

@@ -96,7 +96,7 @@ func (s *Server) newAdminAPI() *admin.Handler {
 func (s *Server) newConsolePages(api *admin.Handler) http.Handler {
 	s.login = &login.Service{
 		Operators: s.operators, Settings: func() *login.Settings { return s.activeRuntime().cfg.Login }, Log: s.cfg.Log,
-		Proxies: s.proxies,
+		Proxies: s.proxies, StoreProblem: s.describeStoreProblem,
 	}
 	console := &pages.Handler{Admin: api, Acts: s.acts, Now: s.timestamp, Log: s.cfg.Log, Schemes: s.describeScheme}
 	if open := s.cfg.OpenConsole; open != nil {

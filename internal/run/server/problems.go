@@ -130,6 +130,19 @@ func (s *Server) noteProblems() (isChanged bool) {
 	return len(changed) > 0
 }
 
+// describeStoreProblem says in the words of the overview what is not well with the store, for pages that cannot read
+// it. Both texts are empty if nothing is known.
+func (s *Server) describeStoreProblem() (title, text string) {
+	for _, p := range s.problems.list() {
+		if p.Part == "store" && p.Over.IsZero() {
+			n := admin.DescribeProblem(&p)
+			return n.Title + ", since " + p.Since.UTC().Format("15:04:05 UTC"),
+				n.Text + " The node goes on by itself when the store is well again. Restart nothing."
+		}
+	}
+	return "", ""
+}
+
 // keepNotices keeps for the console what needs attention and what is over, until ctx ends. Of several nodes one does
 // so.
 func (s *Server) keepNotices(ctx context.Context) {

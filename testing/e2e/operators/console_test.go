@@ -45,19 +45,28 @@ var (
 
 // read returns the words of a page; "" while the console has none.
 func (v *visitor) read(path string) string {
+	status, words := v.visitPage(path)
+	if status != http.StatusOK {
+		return ""
+	}
+	return words
+}
+
+// visitPage returns the status and the words of the answer to a visit of a page; 0 if there was no answer.
+func (v *visitor) visitPage(path string) (status int, words string) {
 	r, err := http.NewRequestWithContext(v.T.Context(), http.MethodGet, v.ConsoleURL+path, nil)
 	rig.Must(v.T, err)
 	r.AddCookie(&http.Cookie{Name: "threeds", Value: v.session})
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return ""
+		return 0, ""
 	}
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != http.StatusOK {
-		return ""
+	if err != nil {
+		return 0, ""
 	}
-	return spaces.ReplaceAllString(html.UnescapeString(tags.ReplaceAllString(string(data), " ")), " ")
+	return res.StatusCode, spaces.ReplaceAllString(html.UnescapeString(tags.ReplaceAllString(string(data), " ")), " ")
 }
 
 // await waits until a page has all texts, and returns its words.

@@ -164,8 +164,9 @@ func TestNoticeOfAConfigurationThatAStartWouldRefuse(t *testing.T) {
 	}
 }
 
-// TestTraceOfADatabaseThatWasAway: while the database is away nobody can look. Afterwards the overview says that the
-// node had no store, from when to when, and how many requests this server refused.
+// TestTraceOfADatabaseThatWasAway: while the database is away the console has no pages, and says why, since when, and
+// what follows. Afterwards the overview says that the node had no store, from when to when, and how many requests this
+// server refused.
 func TestTraceOfADatabaseThatWasAway(t *testing.T) {
 	t.Parallel()
 	database := pgtest.Start(t)
@@ -183,6 +184,11 @@ func TestTraceOfADatabaseThatWasAway(t *testing.T) {
 	}
 	waittest.Until(t, "the node to notice", func() bool {
 		return strings.Contains(s.Log.String(), `"msg":"a part of the node is not well","part":"store"`)
+	})
+	waittest.Until(t, "the console to say why it has no pages", func() bool {
+		status, words := jo.visitPage("/")
+		return status == http.StatusServiceUnavailable && strings.Contains(words, "The store cannot be reached, since ") &&
+			strings.Contains(words, "Every /auth is refused until the server can write transactions.")
 	})
 	rig.Must(t, database.Start())
 	jo.awaitOver("The store cannot be reached", func() {})
