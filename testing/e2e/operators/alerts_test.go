@@ -197,12 +197,12 @@ func (e exposition) rules(t *testing.T) {
 	rig.Must(t, yaml.UnmarshalWithOptions(rig.ReadFile(t, rig.DeployDir+"/prometheus/threeds.rules.yaml"), &file, yaml.Strict()))
 	const docs = "https://github.com/openthreeds/threeds/blob/main/docs/operating/"
 	var told []string
-	page := map[string]string{} // by alert
+	page, first := map[string]string{}, map[string]string{} // by alert: where it is explained, and what of the console to open
 	console := string(rig.ReadFile(t, "../../../internal/edge/pages/pages.go"))
 	head := regexp.MustCompile(`(?m)^### (\w+)\n\n(?:Console: ` + "`(/[a-z]*)`" + `\.)?`)
 	for _, name := range []string{"alerts.md", "alerts-state.md", "objectives.md"} {
 		for _, m := range head.FindAllStringSubmatch(string(rig.ReadFile(t, "../../../docs/operating/"+name)), -1) {
-			told, page[m[1]] = append(told, m[1]), docs+name+"#"
+			told, page[m[1]], first[m[1]] = append(told, m[1]), docs+name+"#", m[2]
 			if pattern := strings.Replace(`"GET `+m[2]+`"`, `/"`, `/{$}"`, 1); m[2] == "" || !strings.Contains(console, pattern) {
 				t.Errorf("%s: what is said of %s does not begin with a page of the console, but with %q", name, m[1], m[2])
 			}
@@ -219,8 +219,11 @@ func (e exposition) rules(t *testing.T) {
 			}
 			alerts = append(alerts, r.Alert)
 			var shown []string
-			for _, m := range inSummary.FindAllStringSubmatch(r.Annotations["summary"], -1) {
+			for _, m := range inSummary.FindAllStringSubmatch(r.Annotations["summary"]+r.Annotations["console"], -1) {
 				shown = append(shown, m[1])
+			}
+			if opened, _, _ := strings.Cut(r.Annotations["console"], "?"); strings.Split(opened, "#")[0] != first[r.Alert] {
+				t.Errorf("%s opens %q of the console, and the manual begins with %q", r.Alert, r.Annotations["console"], first[r.Alert])
 			}
 			e.check(t, r.Alert, r.Expr, shown)
 			if r.Annotations["summary"] == "" || r.Annotations["runbook_url"] != page[r.Alert]+strings.ToLower(r.Alert) {
