@@ -22,13 +22,15 @@ func (h *Handler) ListNodes(ctx context.Context, by operator.Actor) ([]cluster.M
 // noticesOfNodes says where nodes differ, and which are silent.
 func (h *Handler) noticesOfNodes(all []cluster.Member) (notices []Notice) {
 	for _, f := range cluster.Compare(all, h.Now()) {
-		text := "Each says what it runs with. During a change of one node after the other that is as it should be."
+		text, help := "Each says what it runs with. During a change of one node after the other that is as it should be.",
+			stateHelp+"nodesdiffer"
 		if !f.Since.IsZero() {
 			text = "It has ended without a word, or cannot reach the store. Its load balancer must not send it requests."
+			help = alertsHelp + "nodenotready"
 		}
 		notices = append(notices, Notice{
 			Key: "nodes " + f.Key, Level: LevelWarning, Title: f.Text, Text: text, Link: "/nodes", Do: "See nodes",
-			Since: f.Since,
+			Help: help, Since: f.Since,
 		})
 	}
 	return notices

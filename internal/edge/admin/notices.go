@@ -27,6 +27,7 @@ type Notice struct {
 	Text  string    `json:"text"`
 	Link  string    `json:"link"` // a page of the console
 	Do    string    `json:"do"`   // what the link is called
+	Help  string    `json:"help"` // what to do: a page of the documentation that the console has
 	Since time.Time `json:"since"`
 	Over  time.Time `json:"over,omitzero"` // since when it is over; zero: it is not
 	// Merchant is the merchant whose people see it too; "" means that it is for those who see all.
@@ -61,6 +62,12 @@ const (
 
 	// maxNoticeText is the length of the longest text of a notice, in runes. A fault of a configuration may be long.
 	maxNoticeText = 400
+)
+
+// The pages of the documentation that say what to do, up to the name of an alert.
+const (
+	alertsHelp = "/docs/operating/alerts.html#threeds"
+	stateHelp  = "/docs/operating/alerts-state.html#threeds"
 )
 
 // The begins of the keys of notices that are found in the journal. They stay as they are while it cannot be read.
@@ -247,26 +254,31 @@ func noticesOfMembers(all []cluster.Member) (notices []Notice) {
 func DescribeProblem(p *cluster.Problem) Notice {
 	n := Notice{
 		Level: LevelBad, Link: "/nodes", Do: "See nodes", Title: "Not all is well with " + p.Part, Text: p.Text + ".",
+		Help: stateHelp + "degraded",
 	}
 	scheme, isWay := strings.CutPrefix(p.Part, cluster.WayTo)
 	failure, isWrite := strings.CutPrefix(p.Text, "writes fail: ")
 	switch {
 	case isWay:
 		n.Title, n.Link, n.Do = "The directory server of "+scheme+" cannot be reached", "/directories", "See directories"
+		n.Help = alertsHelp + "directorygone"
 		n.Text = p.Text + ". Its requests are refused immediately. " +
 			"Every few seconds one is let through to see whether it is back."
 	case p.Part == "store" && isWrite:
 		n.Title = "The store refuses writes: " + failure
-		n.Text = "Every /auth is refused until it takes them again."
+		n.Text, n.Help = "Every /auth is refused until it takes them again.", stateHelp+"storefailing"
 	case p.Part == "store":
 		n.Title = "The store " + p.Text
-		n.Text = "Every /auth is refused until the server can write transactions."
+		n.Text, n.Help = "Every /auth is refused until the server can write transactions.", stateHelp+"storefailing"
 	case p.Part == "journal":
-		n.Title = "The journal is not written"
-		n.Text = "What happens waits in memory, and payments go on. The log says why: look for \"journal not written\"."
+		n.Title, n.Help = "The journal is not written", stateHelp+"journalfailing"
+		n.Text = "What happens waits in memory, which stops no payment. The log says why: look for \"journal not written\"."
 	case p.Part == "configuration":
 		how, why, _ := strings.Cut(p.Text, ": ")
-		n.Title, n.Text = "The configuration on disk "+how, why+"."
+		n.Title, n.Text, n.Help = "The configuration on disk "+how, why, stateHelp+"configurationrefused"
+		if !strings.HasSuffix(why, "?") { // it may end with what was perhaps meant
+			n.Text += "."
+		}
 	}
 	return n
 }
@@ -332,12 +344,12 @@ func (h *Handler) noticesOfFlow(ctx context.Context, counts []journal.FlowCount)
 		if scheme == "" || !isBroken {
 			continue
 		}
-		title := scheme + ": no usable answer from the directory"
+		title, help := scheme+": no usable answer from the directory", alertsHelp+"directoryfailing"
 		if s.all.Declined >= s.all.Unanswered {
-			title = scheme + ": refused by the directory"
+			title, help = scheme+": refused by the directory", alertsHelp+"directoryrefuses"
 		}
 		notices = append(notices, Notice{
-			Key: directoryNotice + scheme, Level: LevelBad, Title: title, Since: since, Do: "See them",
+			Key: directoryNotice + scheme, Level: LevelBad, Title: title, Since: since, Do: "See them", Help: help,
 			Text: fmt.Sprintf(
 				"Of %d requests of the last 15 minutes the directory refused %d and left %d without a usable answer.%s",
 				s.all.Sent(), s.all.Declined, s.all.Unanswered,
@@ -357,7 +369,7 @@ func (h *Handler) noticesOfFlow(ctx context.Context, counts []journal.FlowCount)
 		}
 		notices = append(notices, Notice{
 			Key: merchantNotice + merchant, Level: LevelBad, Title: merchant + ": most requests are refused", Since: since,
-			Merchant: merchant, Do: "See them",
+			Merchant: merchant, Do: "See them", Help: alertsHelp + "authrefused",
 			Text: fmt.Sprintf("This server refused %d of %d requests of the last 15 minutes.%s", s.all.Refused, s.all.Requests,
 				h.describeLast(ctx, journal.Query{Merchant: merchant, Status: journal.RefusedRequest, From: since})),
 			Link: "/authentications?" + url.Values{

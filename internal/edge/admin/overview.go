@@ -208,7 +208,7 @@ func (h *Handler) noticesOfServer(directories []Directory) []Notice {
 		}
 		all = append(all, Notice{
 			Key: "problem " + part, Level: LevelBad, Title: "Not all is well with " + part, Text: problems[part] + ".",
-			Link: link, Do: do,
+			Link: link, Do: do, Help: stateHelp + "degraded",
 		})
 	}
 	return all
@@ -238,7 +238,7 @@ func (h *Handler) noticesOfCertificates(directories []Directory, problems map[st
 			Title: fmt.Sprintf("A certificate ends in %s: %s", describeDays(left), name),
 			Text: fmt.Sprintf("It is good until %s. Get its successor now; who checks it refuses connections from then on.",
 				formatMoment(ends[key])),
-			Link: "/directories", Do: "See directories", Since: ends[key].Add(-soon),
+			Link: "/directories", Do: "See directories", Help: stateHelp + "certificateends", Since: ends[key].Add(-soon),
 		}
 		switch {
 		case left <= 0:
@@ -267,7 +267,7 @@ func noticesOfDirectory(d *Directory, now time.Time, problems map[string]string)
 		}
 		all = append(all, Notice{
 			Key: "no ranges " + d.Scheme, Level: LevelBad, Title: d.Scheme + " has no card ranges", Text: text, Link: "/ranges",
-			Do: "See card ranges",
+			Do: "See card ranges", Help: stateHelp + "nocardranges",
 		})
 	case r.IsOld:
 		text := "Those are in use; new cards may be called not enrolled."
@@ -282,7 +282,7 @@ func noticesOfDirectory(d *Directory, now time.Time, problems map[string]string)
 		all = append(all, Notice{
 			Key: "old ranges " + d.Scheme, Level: level,
 			Title: fmt.Sprintf("The card ranges of %s are %s old", d.Scheme, describeAge(age)), Text: text, Link: "/ranges",
-			Do: "See card ranges",
+			Do: "See card ranges", Help: stateHelp + "cardrangesold",
 		})
 	}
 	delete(problems, part)
@@ -293,7 +293,7 @@ func noticesOfDirectory(d *Directory, now time.Time, problems map[string]string)
 			Text: fmt.Sprintf(
 				"The directory server sent %d of them in place of %d. They wait until an operator accepts them, or until an answer is as usual again.",
 				r.HeldRanges, r.Ranges),
-			Link: "/ranges", Do: "Compare them",
+			Link: "/ranges", Do: "Compare them", Help: stateHelp + "cardrangesheld",
 		})
 	}
 	return all
@@ -313,6 +313,7 @@ func (h *Handler) noticesOfWebhooks(ctx context.Context) ([]Notice, error) {
 		n := Notice{
 			Key: "webhook " + e.ID, Level: LevelWarning, Merchant: e.Merchant, Since: e.Failing, Do: "See the endpoint",
 			Title: fmt.Sprintf("%s gets no webhooks at one endpoint", e.Merchant), Link: "/webhooks/" + url.PathEscape(e.ID),
+			Help: stateHelp + "webhooksfailing",
 		}
 		switch {
 		case !e.IsDisabled && h.Now().Sub(e.Failing) < failsFor:
