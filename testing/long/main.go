@@ -79,6 +79,12 @@ var runs = []run{
 		{".", ".ci/needs softhsm"},
 		goTest("testing", "-timeout=20m -run=^TestSoftHSM ./e2e/operators"),
 	}},
+	{"outages", "six outages of one of two installations that a real Prometheus scrapes: the notice of the console, the right " +
+		"alert in its time, and none for the other installation, with times that pass OUTAGES times faster than the rules have them: a quarter of an " +
+		"hour, and a module proxy for Prometheus",
+		"OUTAGES=15", []command{
+			goTest("testing", "-timeout=2h -run=^TestSixOutages$ ./e2e/outages"),
+		}},
 	{"crash", "the server killed 2,000 times on each kind of store, the power of its disk lost 1,000 times, the disk full, " +
 		"failing and damaged: an hour, as root", "CRASH=2000", []command{
 		goTest("testing", "-timeout=4h -run=^TestCrash ./e2e/crash"),

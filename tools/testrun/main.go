@@ -61,6 +61,7 @@ var steps = []step{
 	{name: "smoke", about: "each benchmark once", do: smoke, isLong: true},
 	{name: "fuzz", about: "each fuzz target for a moment", do: script(".ci/fuzz", "8s"), isLong: true},
 	{name: "helm", about: "the chart makes what deploy/kubernetes has, and refuses what cannot work", do: helm, isLong: true},
+	{name: "outages", about: "six outages of one of two installations, with a real Prometheus", do: outages, isLong: true},
 	{name: "mutants", about: "faults put into the code are noticed by its tests", do: mutants, isLong: true},
 	{name: "long", about: "long forms: kills, upgrades, rotations, clusters, seeded faults, walks in three browsers", do: long, hasTests: true, isLong: true},
 }

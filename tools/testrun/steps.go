@@ -20,7 +20,7 @@ import (
 var modules = []string{".", "testing", "tools/bundle"}
 
 // apart are modules outside the workspace, whose tests are each in a step of its own.
-var apart = []string{"testing/helm", "testing/alerts"}
+var apart = []string{"testing/helm", "testing/alerts", "testing/alerts/prometheus"}
 
 // garbage is how much garbage the programs of a run may collect, in percent of what they use. With four times the usual
 // there is a tenth less to do for the processors.
@@ -142,6 +142,16 @@ func alerts(ctx context.Context, r *runner, log io.Writer) error {
 	cmd := r.command(ctx, log, apart[1], "go", "test", ".")
 	cmd.Env = append(cmd.Env, "GOWORK=off")
 	return cmd.Run()
+}
+
+// outages plays outages with a real Prometheus, which is built in a module of its own: it takes minutes to be compiled.
+func outages(ctx context.Context, r *runner, log io.Writer) error {
+	cmd := r.command(ctx, log, apart[2], "go", "test", ".")
+	cmd.Env = append(cmd.Env, "GOWORK=off")
+	if err := cmd.Run(); err != nil {
+		return err
+	}
+	return r.command(ctx, log, ".", "go", "-C", "testing", "run", "./long", "outages").Run()
 }
 
 // mutants runs the tests of testing/mutants with all faults.

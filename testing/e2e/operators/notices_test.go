@@ -9,9 +9,6 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/operate/operator"
-	"github.com/openthreeds/threeds/internal/run/config"
-	"github.com/openthreeds/threeds/internal/state/keyring"
-	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
@@ -25,19 +22,6 @@ func (v *visitor) pay(scheme string) int {
 	}
 	code, _ = v.Post("/auth", rig.BrowserRequest("2.2.0", rig.EnrolledPAN, crd.Text("threeDSServerTransID"), "U"))
 	return code
-}
-
-// awaitKept waits until a node has kept a notice in the store.
-func (v *visitor) awaitKept(key string) {
-	v.T.Helper()
-	waittest.Until(v.T, "the notice "+key+" in the store", func() (isKept bool) {
-		rig.Must(v.T, rig.WithKeys(v.T.Context(), v.ConfigFile, func(_ *config.Config, st store.Store, _ *keyring.Ring) error {
-			data, _ := st.State(v.T.Context(), "notices") // there is none in the first seconds
-			isKept = strings.Contains(string(data), `"key":"`+key+`"`)
-			return nil
-		}))
-		return isKept
-	})
 }
 
 // attention returns what the overview says needs attention, and what is over.
@@ -98,7 +82,7 @@ func TestNoticeOfADirectoryThatRefuses(t *testing.T) {
 	if page := own.read("/"); page == "" || strings.Contains(page, "refused by the directory") {
 		t.Errorf("people of a merchant see: %s", page)
 	}
-	jo.awaitKept("directory visa")
+	jo.AwaitKeptNotice("directory visa")
 	s.Directory.SetAnswer(nil)
 	jo.awaitOver("visa: refused by the directory", func() { jo.pay("visa") })
 	rig.Must(t, s.Stop())
@@ -130,7 +114,7 @@ func TestNoticeOfAMerchantWhoseRequestsAreRefused(t *testing.T) {
 		t.Errorf("people of another merchant see: %s", page)
 	}
 	jo.await("/authentications?merchant=Shop&status=refused&time=15m", "deviceChannel")
-	jo.awaitKept("merchant Shop")
+	jo.AwaitKeptNotice("merchant Shop")
 	jo.awaitOver(title, func() { jo.pay("") })
 }
 

@@ -31,9 +31,17 @@ type Authority struct {
 	Cert   *x509.Certificate
 	Key    *ecdsa.PrivateKey
 	Serial int64
+	lasts  time.Duration // how long it is valid, and the certificates that it issues
 }
 
+// NewAuthority makes an authority that is valid for a day.
 func NewAuthority(t *testing.T) *Authority {
+	t.Helper()
+	return NewAuthorityFor(t, 24*time.Hour)
+}
+
+// NewAuthorityFor makes an authority that is valid for a time, as are the certificates that it issues.
+func NewAuthorityFor(t *testing.T, lasts time.Duration) *Authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -41,7 +49,7 @@ func NewAuthority(t *testing.T) *Authority {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Test CA"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(lasts),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -52,13 +60,13 @@ func NewAuthority(t *testing.T) *Authority {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Authority{T: t, Cert: cert, Key: key, Serial: 1}
+	return &Authority{T: t, Cert: cert, Key: key, Serial: 1, lasts: lasts}
 }
 
 // Issue makes a certificate for name and 127.0.0.1, good for both sides.
 func (a *Authority) Issue(name string) tls.Certificate {
 	a.T.Helper()
-	return a.IssueFor(name, time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour))
+	return a.IssueFor(name, time.Now().Add(-time.Hour), time.Now().Add(a.lasts))
 }
 
 // IssueFor makes a certificate that is valid from from to to.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/run/server"
@@ -48,6 +50,19 @@ func WithKeys(ctx context.Context, file string, do func(*config.Config, store.St
 		return err
 	}
 	return do(c, st, ring)
+}
+
+// AwaitKeptNotice waits until a node has kept a notice of the overview in the store.
+func (s *Site) AwaitKeptNotice(key string) {
+	s.T.Helper()
+	waittest.Until(s.T, "the notice "+key+" in the store", Unhurried(func() (isKept bool) {
+		Must(s.T, WithKeys(s.T.Context(), s.ConfigFile, func(_ *config.Config, st store.Store, _ *keyring.Ring) error {
+			data, _ := st.State(s.T.Context(), "notices") // there is none in the first seconds
+			isKept = strings.Contains(string(data), `"key":"`+key+`"`)
+			return nil
+		}))
+		return isKept
+	}))
 }
 
 // WithOperators opens the store of a configuration, calls do with the users of its console, and closes the store.
