@@ -19,8 +19,9 @@ import (
 // modules are the folders of the modules that are checked, from the root.
 var modules = []string{".", "testing", "tools/bundle"}
 
-// apart are modules outside the workspace, whose tests are each in a step of its own.
-var apart = []string{"testing/helm", "testing/alerts", "testing/alerts/prometheus"}
+// apart are modules outside the workspace, whose tests are each in a step of its own. The last one needs cgo: softhsm of
+// testing/long tests it.
+var apart = []string{"testing/helm", "testing/alerts", "testing/alerts/prometheus", "deploy/helpers/pkcs11"}
 
 // garbage is how much garbage the programs of a run may collect, in percent of what they use. With four times the usual
 // there is a tenth less to do for the processors.

@@ -383,8 +383,8 @@ func (s *Service) wasUsedBefore(last time.Time, idle time.Duration) bool {
 }
 
 // FindSession returns the session of a secret with its user and groups, or ErrNoSession. It asks the store each time,
-// so that a session ends on all nodes immediately when its user is removed or has another role or group. It notes that the
-// session is used. One that nothing uses for the time idle has ended; 0 means that it may be idle.
+// so that a session ends on all nodes immediately when its user is removed or has another role or group. It notes that
+// the session is used. One that nothing uses for the time idle has ended; 0 means that it may be idle.
 func (s *Service) FindSession(ctx context.Context, secret string,
 	idle time.Duration) (Session, User, []string, error) {
 	row, err := s.Store.Object(ctx, store.SessionObjects, idOfSecret(secret))
