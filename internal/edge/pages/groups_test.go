@@ -661,25 +661,35 @@ func TestFourEyesAreNotCrossedBetweenGroups(t *testing.T) {
 	s := newGroups(t)
 	s.Admin.FourEyes = func() []string { return []string{"merchants"} }
 	ctx := t.Context()
-	what := operator.Intent{Act: "merchant disable", Object: merchantA}
+	what := operator.Intent{Act: "merchant enable", Object: merchantA}
 	allow := operator.Intent{Act: "approval allow", Object: what.Act + ": " + what.Object}
+	waiting := func(by operator.Actor) []operator.Approval { // others wait, too
+		t.Helper()
+		all, err := s.Admin.Approvals(ctx, by)
+		must(t, err)
+		return slices.DeleteFunc(all, func(w operator.Approval) bool { return w.Intent != what })
+	}
 	ask := func(who string) string {
 		t.Helper()
 		by := s.personOf(who, what)
-		if _, err := s.Admin.DisableMerchant(ctx, by, merchantA, "test"); err == nil {
+		if _, err := ops.Find(what.Act).Do(s.Admin.Acts, ctx, by, merchantA); err == nil {
 			t.Fatal("it was done without a second person")
 		}
-		must(t, s.Admin.AskApproval(ctx, by, what, "/merchants/x", url.Values{"do": {"disable"}}, nil))
-		all, err := s.Admin.Approvals(ctx, cli)
-		must(t, err)
-		return all[len(all)-1].ID
+		must(t, s.Admin.AskApproval(ctx, by, what, "/merchants/x", url.Values{"do": {"enable"}}, nil))
+		for _, w := range waiting(cli) {
+			if w.AskedBy == by.Who {
+				return w.ID
+			}
+		}
+		t.Fatalf("what %s has asked for does not wait", who)
+		return ""
 	}
 	sees := func(who string) int {
 		t.Helper()
-		all, err := s.Admin.Approvals(ctx, s.personOf(who, allow))
-		must(t, err)
-		return len(all)
+		return len(waiting(s.personOf(who, allow)))
 	}
+	_, err := s.Admin.DisableMerchant(ctx, s.personOf("operator-of-"+groupA, what), merchantA, "test")
+	must(t, err)
 	id := ask("operator-of-" + groupA)
 	for _, who := range []string{"operator-of-" + groupB, "admin-of-" + groupB} {
 		unknown := s.Admin.AllowApproval(ctx, s.personOf(who, allow), "ffffffffffffffff")
