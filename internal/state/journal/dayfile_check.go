@@ -126,11 +126,11 @@ func (f *Folder) Verify(ctx context.Context, st Store) (v FolderVerified, err er
 // isHeld reports whether a file has something that a hold holds. One that is not as it was written may have it.
 func (f *Folder) isHeld(name string, holds []Hold) bool {
 	day, isHeld := (&DayFile{Name: name}).Day(), false
-	if !slices.ContainsFunc(holds, func(h Hold) bool { return h.holdsDay(day) }) {
+	if !mayHold(holds, day) {
 		return false
 	}
 	c := checkDayFile(f.Dir, name, nil, nil, f.Keys.publicKeys(), func(l *exportLine) {
-		if entry, ok := entryOfLine(l); ok && holdOf(holds, l, &entry) >= 0 {
+		if entry, ok := entryOfLine(l); ok && holdOfLine(holds, l, &entry) >= 0 {
 			isHeld = true
 		}
 	})

@@ -103,7 +103,7 @@ func (e *folderEraser) eraseDay(ctx context.Context, names []string, done *Erase
 				return
 			}
 			key := idKey(entry.Record.ID)
-			if hold := holdOf(e.holds, l, &entry); hold >= 0 {
+			if hold := holdOfLine(e.holds, l, &entry); hold >= 0 {
 				held[key] = hold
 			}
 			if e.match.fits(l, &entry) {

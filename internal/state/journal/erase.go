@@ -21,7 +21,7 @@ const (
 // Each day has a transaction of its own, so that others write between them. A day with an entry that does not open
 // stays as it is, and the error says so; all other days are erased.
 func (db *database) erase(ctx context.Context, q Query, holds []Hold) (authentications, records int, err error) {
-	condition, args := db.where(Query{Card: q.Card, hashes: q.hashes, Merchant: q.Merchant})
+	condition, args := db.where(q.ofErasure())
 	free, of := unheld(holds)
 	condition, args = condition+" AND "+free, slices.Concat(args, of)
 	var days []int64
@@ -42,7 +42,7 @@ func (db *database) erase(ctx context.Context, q Query, holds []Hold) (authentic
 		of := slices.Concat([]any{begin, begin + dayLen, -begin, -(begin + dayLen)}, args)
 		var a, r int
 		if err := db.inTx(ctx, func(tx *sql.Tx) (err error) {
-			a, r, err = db.eraseDay(ctx, tx, begin, recordsOfTime+condition, of, cmp.Or(q.By, nodeName()))
+			a, r, err = db.eraseDay(ctx, tx, begin, recordsOfTime+condition, of, holds, cmp.Or(q.By, nodeName()))
 			return err
 		}); errors.Is(err, errSealed) {
 			damaged = append(damaged, fmt.Errorf("nothing of the day %s was erased: %w", dayOf(time.UnixMilli(begin)), err))
@@ -67,7 +67,7 @@ func (db *database) keepWritersOut(ctx context.Context, tx *sql.Tx) error {
 
 // eraseDay removes the records of a day that fit a condition.
 func (db *database) eraseDay(ctx context.Context, tx *sql.Tx, begin int64, condition string, args []any,
-	by string) (authentications, records int, err error) {
+	holds []Hold, by string) (authentications, records int, err error) {
 	if err := db.keepWritersOut(ctx, tx); err != nil {
 		return 0, 0, err
 	}
@@ -75,7 +75,7 @@ func (db *database) eraseDay(ctx context.Context, tx *sql.Tx, begin int64, condi
 	if err != nil {
 		return 0, 0, err
 	}
-	newest, erased, err := db.blankEntries(ctx, tx, begin, condition, args)
+	newest, erased, err := db.blankEntries(ctx, tx, begin, condition, args, holds)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -113,9 +113,10 @@ func (db *database) eraseDay(ctx context.Context, tx *sql.Tx, begin int64, condi
 const recordsOfTime = `made >= ? AND made < ? AND -made <= ? AND -made > ? AND `
 
 // blankEntries blanks the entries of the records of a day that fit a condition, and what stands beside them. It returns
-// the newest entry of each record as it was, and where the entries are.
-func (db *database) blankEntries(ctx context.Context, tx *sql.Tx, begin int64, condition string,
-	args []any) (newest map[string]newestEntry, erased []chainPlace, err error) {
+// the newest entry of each record as it was, and where the entries are. No hold may hold such an entry: then its record
+// was changed in the store.
+func (db *database) blankEntries(ctx context.Context, tx *sql.Tx, begin int64, condition string, args []any,
+	holds []Hold) (newest map[string]newestEntry, erased []chainPlace, err error) {
 	ofRecords := `made >= ? AND made < ? AND id IN (SELECT id FROM journal_records WHERE ` + condition + `)`
 	all := slices.Concat([]any{begin, begin + dayLen}, args)
 	// What a place says of an earlier erasure is not asked: the entry itself does.
@@ -124,7 +125,10 @@ func (db *database) blankEntries(ctx context.Context, tx *sql.Tx, begin int64, c
 		return nil, nil, err
 	}
 	newest = map[string]newestEntry{}
-	n := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, e newestEntry) { newest[item.id] = e }}
+	held := map[string]bool{}
+	n := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, e newestEntry) {
+		newest[item.id], held[item.id] = e, holdOf(holds, &e.Record, item.card) >= 0
+	}}
 	found := 0
 	if err := db.eachFrameOf(ctx, tx, wholeFrames, places, func(f *frame, places []place) error {
 		some, err := db.blank(ctx, tx, f, places, &n)
@@ -135,6 +139,11 @@ func (db *database) blankEntries(ctx context.Context, tx *sql.Tx, begin int64, c
 	}
 	if n := len(places) - found; n > 0 {
 		return nil, nil, fmt.Errorf("the places of %d entries lead to no frame: %w", n, errSealed)
+	}
+	for _, id := range sortedKeys(held) {
+		if held[id] {
+			return nil, nil, fmt.Errorf("a legal hold holds %s, and its row for searches was changed: %w", id, errSealed)
+		}
 	}
 	_, err = tx.ExecContext(ctx, db.query(`UPDATE journal_places SET gone = 1 WHERE `+ofRecords), all...)
 	return newest, erased, err

@@ -110,6 +110,7 @@ type leftText struct {
 	Cards    [][]byte `json:"cards,omitempty"`
 	By       string   `json:"by"`
 	Holds    []int64  `json:"holds"` // the holds that have kept something
+	Until    int64    `json:"until"` // milliseconds since 1970: what was made later was not asked for
 }
 
 // sealWords encrypts what a statement says of holds, for its number.
@@ -224,22 +225,27 @@ func unheld(holds []Hold) (string, []any) {
 	return condition, args
 }
 
-// fits reports whether a hold holds the authentication that a line of an export is about.
-func (h *Hold) fits(l *exportLine, e *Entry) bool {
-	s, made := h.span(), e.Record.Created.UnixMilli()
-	if made < s.begin || made >= s.end || h.Merchant != "" && h.Merchant != e.Record.Merchant {
+// fits reports whether a hold holds a record with the keyed hash of its card.
+func (h *Hold) fits(r *Record, card []byte) bool {
+	s, made := h.span(), r.Created.UnixMilli()
+	if made < s.begin || made >= s.end || h.Merchant != "" && h.Merchant != r.Merchant {
 		return false
 	}
-	if len(h.cards) == 0 {
-		return true
-	}
-	hash, err := hex.DecodeString(l.Card)
-	return err == nil && slices.ContainsFunc(h.cards, func(c []byte) bool { return bytes.Equal(c, hash) })
+	return len(h.cards) == 0 || slices.ContainsFunc(h.cards, func(c []byte) bool { return bytes.Equal(c, card) })
 }
 
-// holdOf returns which hold holds the authentication that a line of an export is about, -1 if none does.
-func holdOf(holds []Hold, l *exportLine, e *Entry) int {
-	return slices.IndexFunc(holds, func(h Hold) bool { return h.fits(l, e) })
+// holdOf returns which hold holds a record with the keyed hash of its card, -1 if none does.
+func holdOf(holds []Hold, r *Record, card []byte) int {
+	return slices.IndexFunc(holds, func(h Hold) bool { return h.fits(r, card) })
+}
+
+// holdOfLine returns which hold holds the authentication that a line of an export is about, -1 if none does.
+func holdOfLine(holds []Hold, l *exportLine, e *Entry) int {
+	card, err := hex.DecodeString(l.Card)
+	if err != nil {
+		card = nil
+	}
+	return holdOf(holds, &e.Record, card)
 }
 
 // holdsDay reports whether a hold may hold something of a day.
@@ -256,10 +262,15 @@ func (q *Query) cardHashes(k *Keys) [][]byte {
 // erasesNothing reports whether a query names neither a card nor a merchant, so that nothing may be erased for it.
 func (q *Query) erasesNothing() bool { return q.Card == "" && q.hashes == nil && q.Merchant == "" }
 
+// ofErasure returns the query of what is to be erased.
+func (q *Query) ofErasure() Query {
+	return Query{Card: q.Card, hashes: q.hashes, Merchant: q.Merchant, To: q.To}
+}
+
 // countHeld counts what each hold holds of a query, in the order of the holds.
 func (db *database) countHeld(ctx context.Context, q Query, holds []Hold) ([]int, error) {
 	counts := make([]int, len(holds))
-	condition, args := db.where(Query{Card: q.Card, hashes: q.hashes, Merchant: q.Merchant})
+	condition, args := db.where(q.ofErasure())
 	for i := range holds {
 		one, of := holds[i].condition()
 		if err := db.QueryRowContext(ctx, db.query(`SELECT count(*) FROM journal_records WHERE `+condition+` AND `+one),

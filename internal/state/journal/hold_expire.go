@@ -26,11 +26,20 @@ type holdMemo struct {
 type heldDay struct {
 	entries int64
 	isHeld  bool
+	isRead  bool // its entries were read, and not its rows for searches alone
 }
 
-// findHeldDays returns the days that ended before a time and have something that a hold holds. It is not ok if seals
-// were changed, which is reported: then nothing may be removed.
-func (e *evidence) findHeldDays(ctx context.Context, before time.Time) (held daySet, isKnown bool, err error) {
+// dayEntries is how many entries the chains of a day have.
+type dayEntries struct {
+	day     string
+	entries int64
+}
+
+// findHeldDays returns the days that ended before a time and have something that a hold holds. Rows for searches may
+// have been changed in the store. So a day that has nothing held by them counts only when its entries were read, before
+// something of it goes from a table. It is not ok if seals were changed, which is reported: then nothing may be removed.
+func (e *evidence) findHeldDays(ctx context.Context, table string, before time.Time) (held daySet, isKnown bool,
+	err error) {
 	holds, err := e.readHolds(ctx)
 	if _, isFault := errors.AsType[*faultError](err); isFault {
 		return nil, false, nil
@@ -48,10 +57,6 @@ func (e *evidence) findHeldDays(ctx context.Context, before time.Time) (held day
 	if e.memo.holds != numbers.String() {
 		e.memo.holds, e.memo.days = numbers.String(), map[string]heldDay{}
 	}
-	type dayEntries struct {
-		day     string
-		entries int64
-	}
 	err = e.parts.eachPart(ctx, func(_ string, db *database) error {
 		days, err := readRows(ctx, db, func(d *dayEntries) []any { return []any{&d.day, &d.entries} },
 			db.query(`SELECT day, CAST(sum(seq) AS bigint) FROM journal_chains WHERE day < ? AND closed <> ? GROUP BY day`),
@@ -60,12 +65,8 @@ func (e *evidence) findHeldDays(ctx context.Context, before time.Time) (held day
 			return err
 		}
 		for _, d := range days {
-			if was := e.memo.days[d.day]; was.entries != d.entries {
-				isHeld, err := db.hasHeld(ctx, d.day, holds)
-				if err != nil {
-					return err
-				}
-				e.memo.days[d.day] = heldDay{d.entries, isHeld}
+			if e.memo.days[d.day], err = db.lookAtDay(ctx, e.memo.days[d.day], d, table, holds); err != nil {
+				return err
 			}
 			if e.memo.days[d.day].isHeld {
 				held[d.day] = true
@@ -73,7 +74,73 @@ func (e *evidence) findHeldDays(ctx context.Context, before time.Time) (held day
 		}
 		return nil
 	})
+	if err != nil {
+		return held, true, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	chains, err := e.chains(ctx)
+	if err != nil {
+		return held, true, err
+	}
+	lost, err := e.lost(ctx, chains, dayOf(before.AddDate(0, 0, -1)))
+	for _, name := range lost { // what is left of them stays
+		if day := dayOfChain(name); mayHold(holds, day) {
+			held[day] = true
+		}
+	}
 	return held, true, err
+}
+
+// lookAtDay says whether a day has something held. was is what is known of it.
+func (db *database) lookAtDay(ctx context.Context, was heldDay, d dayEntries, table string,
+	holds []Hold) (now heldDay, err error) {
+	if now = was; now.entries != d.entries {
+		now = heldDay{entries: d.entries}
+		if now.isHeld, err = db.hasHeld(ctx, d.day, holds); err != nil {
+			return was, err
+		}
+	}
+	at, err := time.Parse(time.DateOnly, d.day)
+	if now.isHeld || now.isRead || err != nil || !mayHold(holds, d.day) {
+		return now, nil // seals report what is no day
+	}
+	isAny := false
+	if err := db.QueryRowContext(ctx, db.query(`SELECT EXISTS (SELECT 1 FROM `+table+` WHERE made = ?)`),
+		at.UnixMilli()).Scan(&isAny); err != nil || !isAny {
+		return now, err
+	}
+	now.isRead = true
+	now.isHeld, err = db.hasHeldEntry(ctx, at, d.entries, holds)
+	return now, err
+}
+
+// hasHeldEntry reports whether a day has an entry that a hold holds. If there are not as many as its chains say, or one
+// cannot be read, it may have one.
+func (db *database) hasHeldEntry(ctx context.Context, at time.Time, entries int64, holds []Hold) (isHeld bool,
+	err error) {
+	newest := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, e newestEntry) {
+		isHeld = isHeld || holdOf(holds, &e.Record, item.card) >= 0
+	}}
+	err = db.eachFrame(ctx, db, frameEntries, func(f *frame) error {
+		items, err := db.openItems(ctx, f)
+		for i := range items {
+			if err == nil {
+				err = newest.add(&items[i])
+			}
+		}
+		entries -= int64(len(items))
+		return err
+	}, `made = ?`, at.UnixMilli())
+	if errors.Is(err, errSealed) {
+		return true, nil
+	}
+	return isHeld || entries != 0, err
+}
+
+// mayHold reports whether one of the holds may hold something of a day.
+func mayHold(holds []Hold, day string) bool {
+	return slices.ContainsFunc(holds, func(h Hold) bool { return h.holdsDay(day) })
 }
 
 // hasHeld reports whether a day has a record that a hold holds.
@@ -101,7 +168,7 @@ func (db *database) hasHeld(ctx context.Context, day string, holds []Hold) (isHe
 // findKeptDays returns the days before a time that stay for a hold. A day that has gone does not come back for a hold
 // that is set later. It is not ok as findHeldDays is not.
 func (e *evidence) findKeptDays(ctx context.Context, before time.Time) (daySet, bool, error) {
-	held, isKnown, err := e.findHeldDays(ctx, before)
+	held, isKnown, err := e.findHeldDays(ctx, "journal_frames", before)
 	if err != nil || !isKnown {
 		return nil, isKnown, err
 	}
@@ -148,7 +215,14 @@ func (e *evidence) expire(ctx context.Context, since string, kept daySet) error 
 	if err := e.refresh(ctx); err != nil {
 		return e.report(err)
 	}
-	since, held := max(since, e.known.since), kept.runs()
+	// The clock of the node of the last sweep may be ahead, or the time was shorter then. Days that it found held stay.
+	days := maps.Clone(kept)
+	for _, run := range e.known.held {
+		for day := max(run[0], since); day <= run[1]; day = dayAfter(day) {
+			days[day] = true
+		}
+	}
+	since, held := max(since, e.known.since), days.runs()
 	if e.known.n == 0 || e.known.since == since && slices.Equal(e.known.held, held) {
 		return nil
 	}
