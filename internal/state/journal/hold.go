@@ -267,16 +267,20 @@ func (q *Query) ofErasure() Query {
 	return Query{Card: q.Card, hashes: q.hashes, Merchant: q.Merchant, To: q.To}
 }
 
-// countHeld counts what each hold holds of a query, in the order of the holds.
-func (db *database) countHeld(ctx context.Context, q Query, holds []Hold) ([]int, error) {
-	counts := make([]int, len(holds))
+// countHeld counts what each hold holds of a query, in the order of the holds. newest says when the newest of these was
+// made, in milliseconds.
+func (db *database) countHeld(ctx context.Context, q Query, holds []Hold) (counts []int, newest int64, err error) {
+	counts = make([]int, len(holds))
 	condition, args := db.where(q.ofErasure())
 	for i := range holds {
 		one, of := holds[i].condition()
-		if err := db.QueryRowContext(ctx, db.query(`SELECT count(*) FROM journal_records WHERE `+condition+` AND `+one),
-			slices.Concat(args, of)...).Scan(&counts[i]); err != nil {
-			return nil, err
+		var last int64
+		if err := db.QueryRowContext(ctx,
+			db.query(`SELECT count(*), COALESCE(max(made), 0) FROM journal_records WHERE `+condition+` AND `+one),
+			slices.Concat(args, of)...).Scan(&counts[i], &last); err != nil {
+			return nil, 0, err
 		}
+		newest = max(newest, last)
 	}
-	return counts, nil
+	return counts, newest, nil
 }

@@ -199,26 +199,27 @@ func liftHold(ctx context.Context, st heldParts, name, by string) error {
 	return nil
 }
 
-// findHeld counts what each hold holds of a query, and returns the holds as well.
-func findHeld(ctx context.Context, st heldParts, q Query) (holds []Hold, counts []int, err error) {
+// findHeld counts what each hold holds of a query, as countHeld does, and returns the holds as well.
+func findHeld(ctx context.Context, st heldParts, q Query) (holds []Hold, counts []int, newest int64, err error) {
 	holds, err = st.evidenceOf().readHolds(ctx)
 	counts = make([]int, len(holds))
 	if err != nil || len(holds) == 0 {
-		return holds, counts, asUnknown(err)
+		return holds, counts, 0, asUnknown(err)
 	}
 	err = st.eachPart(ctx, func(_ string, db *database) error {
-		some, err := db.countHeld(ctx, q, holds)
+		some, last, err := db.countHeld(ctx, q, holds)
+		newest = max(newest, last)
 		for i, n := range some {
 			counts[i] += n
 		}
 		return err
 	})
-	return holds, counts, err
+	return holds, counts, newest, err
 }
 
 // countHeldOf implements CountHeld of a [Store].
 func countHeldOf(ctx context.Context, st heldParts, q Query) (all []HeldBack, err error) {
-	holds, counts, err := findHeld(ctx, st, q)
+	holds, counts, _, err := findHeld(ctx, st, q)
 	for i, n := range counts {
 		if n > 0 {
 			all = append(all, HeldBack{holds[i].Name, n})
@@ -231,12 +232,13 @@ func countHeldOf(ctx context.Context, st heldParts, q Query) (all []HeldBack, er
 // what is to be erased, before anything is erased.
 func beginErasure(ctx context.Context, st heldParts, q Query) ([]Hold, error) {
 	e := st.evidenceOf()
-	holds, counts, err := findHeld(ctx, st, q)
+	holds, counts, newest, err := findHeld(ctx, st, q)
 	if err != nil {
 		return nil, err
 	}
 	text := leftText{
-		Merchant: q.Merchant, Cards: q.cardHashes(e.keys), By: cmp.Or(q.By, nodeName()), Until: time.Now().UnixMilli() + 1,
+		Merchant: q.Merchant, Cards: q.cardHashes(e.keys), By: cmp.Or(q.By, nodeName()),
+		Until: max(time.Now().UnixMilli(), newest) + 1, // the clock of another node may be ahead
 	}
 	if !q.To.IsZero() { // it was asked for earlier
 		text.Until = q.To.UnixMilli()
