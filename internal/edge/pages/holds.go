@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/openthreeds/threeds/api"
@@ -34,8 +35,8 @@ func holdsPage(h *Handler, v *visit) (result, error) { return h.showHolds(v, &ho
 func addHold(h *Handler, v *visit) (result, error) {
 	field := func(name string) string { return strings.TrimSpace(v.PostForm.Get(name)) }
 	asked := api.HoldRequest{
-		Name: field("name"), AcctNumber: digitsOf(field("card")), Merchant: field("merchant"), From: field("from"),
-		To: field("to"), Reason: field("reason"),
+		Name: field("name"), AcctNumber: cmp.Or(digitsOf(field("card")), field("card")), Merchant: field("merchant"),
+		From: field("from"), To: field("to"), Reason: field("reason"),
 	}
 	added, err := h.Acts.AddHold(v.Context(), v.session.Actor, asked)
 	fault, err := faultOf(err)

@@ -85,6 +85,9 @@ func (a *Acts) AddHold(ctx context.Context, by operator.Actor, asked api.HoldReq
 		Name: strings.TrimSpace(asked.Name), Merchant: strings.TrimSpace(asked.Merchant), From: asked.From, To: asked.To,
 		Card: message.PlainCardNumber(asked.AcctNumber), Reason: strings.TrimSpace(asked.Reason), By: by.Who,
 	}
+	if asked.Merchant != "" && h.Merchant == "" { // else the hold would be on all merchants
+		return none, refuseMember("merchant", "is blank.")
+	}
 	if err := checkHold(&h); err != nil {
 		return none, err
 	}
@@ -143,6 +146,12 @@ func checkHold(h *journal.Hold) error {
 	}
 	if cardnumber.MayBe(h.Merchant) {
 		return refuseMember("merchant", "that may be a whole card number. Send it as acctNumber.")
+	}
+	if err := cardnumber.Check(h.Merchant); err != nil { // the audit trail names the merchant
+		return refuseMember("merchant", "%v.", err)
+	}
+	if !utf8.ValidString(h.Merchant) || strings.ContainsRune(h.Merchant, 0) {
+		return refuseMember("merchant", "want text.")
 	}
 	if n := len(h.Card); n > 0 && (n < 13 || n > 19 || strings.Trim(h.Card, "0123456789") != "") {
 		return refuseMember("acctNumber", "want a card number of 13 to 19 digits.")
