@@ -109,7 +109,12 @@ func listHolds(ctx context.Context, cmd *cmdline.Invocation) error {
 			fmt.Fprintf(cmd.Stderr, "threeds: what %s left out goes when its hold is lifted\n",
 				terminal.Count(list.Waiting, "erasure"))
 		}
-		return nil
+		missing, err := acts.MissingHolds(ctx, by)
+		for _, name := range missing {
+			fmt.Fprintf(cmd.Stderr, "threeds: the audit trail has the legal hold %q, and the journal has not: %s\n", name,
+				"compare its seals with heads that were noted elsewhere, and set the hold again")
+		}
+		return err
 	})
 }
 

@@ -1,13 +1,36 @@
 package pages_test
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 
+	"github.com/openthreeds/threeds/api"
+	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
+
+// TestA2TheTrailNamesAHoldThatTheJournalLacks: the newest seals are gone, with the hold in them.
+func TestA2TheTrailNamesAHoldThatTheJournalLacks(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	by := operator.Actor{Who: "passkey:admin", Role: operator.Admin}
+	for _, name := range []string{"case 1", "case 2", "case 3"} {
+		asked := api.HoldRequest{Name: name, Merchant: shop, Reason: "a dispute"}
+		if _, err := s.Admin.AddHold(t.Context(), by, asked); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.want(s.post("admin", "/holds/case%201/lift", url.Values{}), 303)
+	for _, want := range []string{"[]", "[case 2]"} {
+		if got, err := s.Admin.MissingHolds(t.Context(), by); err != nil || fmt.Sprint(got) != want {
+			t.Errorf("missing are %v, %v; want %s", got, err, want)
+		}
+		_ = s.Journal.LiftHold(t.Context(), "case 2", "cli:jo") // the trail does not know of it
+	}
+}
 
 // TestJ6AHoldOnThePageKeepsWhatAnErasureAsksFor: an admin sets a hold on a card at a merchant. The page says how much it
 // holds. The page of erasures says what stays, before and after. An operator sees the hold, and cannot change it. After

@@ -42,6 +42,40 @@ func holdActs() []Act {
 	}
 }
 
+// MissingHolds returns the names of the holds that the audit trail has, and the journal has not: somebody may have
+// deleted the newest seals, or set the journal back, while no server ran. While a hold does not open, it returns none.
+func (a *Acts) MissingHolds(ctx context.Context, by operator.Actor) (names []string, err error) {
+	list, err := a.Holds(ctx, by)
+	if err != nil {
+		return nil, err
+	}
+	newest := map[string]operator.Entry{} // by the name of the hold
+	for _, act := range []string{"journal hold add", "journal hold lift"} {
+		entries, err := a.Operators.Search(ctx, operator.Query{Action: Find(act).Action})
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if newest[e.Object].Seq < e.Seq {
+				newest[e.Object] = e
+			}
+		}
+	}
+	for _, h := range list.Data {
+		if h.IsUnreadable {
+			return nil, nil
+		}
+		delete(newest, h.Name)
+	}
+	for name, e := range newest {
+		if e.Action == Find("journal hold add").Action {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
 // An AddedHold is a legal hold that was just set.
 type AddedHold struct {
 	journal.Hold

@@ -37,7 +37,7 @@ type dayEntries struct {
 
 // findHeldDays returns the days that ended before a time and have something that a hold holds. Rows for searches may
 // have been changed in the store. So a day that has nothing held by them counts only when its entries were read, before
-// something of it goes from a table. It is not ok if seals were changed, which is reported: then nothing may be removed.
+// something of it goes from the table. It is not ok if seals were changed, which is reported: then nothing may go.
 func (e *evidence) findHeldDays(ctx context.Context, table string, before time.Time) (held daySet, isKnown bool,
 	err error) {
 	holds, err := e.readHolds(ctx)
