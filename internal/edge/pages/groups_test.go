@@ -3,6 +3,7 @@ package pages_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -655,54 +656,99 @@ func (s *groupSite) personOf(name string, confirmed operator.Intent) operator.Ac
 }
 
 // TestFourEyesAreNotCrossedBetweenGroups: what a person of a group asks for is allowed by another person of the same
-// group, or by one who sees all merchants, and by no others. People of a group know of nothing else that waits.
+// group, or by one who sees all merchants, and by no others. People of a group know of nothing else that waits. That
+// holds for each dangerous act that people of a group may do.
 func TestFourEyesAreNotCrossedBetweenGroups(t *testing.T) {
 	t.Parallel()
-	s := newGroups(t)
-	s.Admin.FourEyes = func() []string { return []string{"merchants"} }
-	ctx := t.Context()
-	what := operator.Intent{Act: "merchant enable", Object: merchantA}
-	allow := operator.Intent{Act: "approval allow", Object: what.Act + ": " + what.Object}
-	waiting := func(by operator.Actor) []operator.Approval { // others wait, too
-		t.Helper()
-		all, err := s.Admin.Approvals(ctx, by)
-		must(t, err)
-		return slices.DeleteFunc(all, func(w operator.Approval) bool { return w.Intent != what })
+	var dangerous []string
+	for _, act := range ops.Table() {
+		if act.IsForGroups && act.Danger != "" && act.Danger != "approvals" {
+			dangerous = append(dangerous, act.Name)
+		}
 	}
+	if want := []string{"key revoke", "merchant enable"}; !slices.Equal(slices.Sorted(slices.Values(dangerous)), want) {
+		t.Errorf("people of groups may do the dangerous acts %q, want %q", dangerous, want)
+	}
+	for _, name := range dangerous {
+		t.Run(name, func(t *testing.T) {
+			s := newGroups(t)
+			s.Admin.FourEyes = ops.Groups
+			object := merchantA
+			if name == "key revoke" {
+				made, err := s.Admin.CreateKey(t.Context(), cli, api.NewKey{Merchant: merchantA, Label: "till"})
+				must(t, err)
+				object = made.Hash
+			} else {
+				_, err := s.Admin.DisableMerchant(t.Context(), s.bound(t.Context(), "operator-of-"+groupA), merchantA, "test")
+				must(t, err)
+			}
+			s.checkFourEyes(t, name, object)
+		})
+	}
+}
+
+// checkFourEyes walks a dangerous act on an object of group A through its approvals.
+func (s *groupSite) checkFourEyes(t *testing.T, act, object string) {
+	t.Helper()
+	ctx := t.Context()
+	do := func(by operator.Actor) error {
+		_, err := ops.Find(act).Do(s.Admin.Acts, ctx, by, object)
+		return err
+	}
+	wanted, ok := errors.AsType[*ops.ConfirmError](do(s.personOf("operator-of-"+groupA, operator.Intent{})))
+	if !ok {
+		t.Fatal("it is done without a confirmation")
+	}
+	what := wanted.Intent
+	if err := do(s.bound(ctx, "operator-of-"+groupA)); err == nil || !strings.Contains(err.Error(), "console.four_eyes") {
+		t.Errorf("a token of the group does it: %v", err)
+	}
+	allow := operator.Intent{Act: "approval allow", Object: what.Act + ": " + what.Object}
 	ask := func(who string) string {
 		t.Helper()
 		by := s.personOf(who, what)
-		if _, err := ops.Find(what.Act).Do(s.Admin.Acts, ctx, by, merchantA); err == nil {
+		if _, ok := errors.AsType[*ops.ApprovalError](do(by)); !ok {
 			t.Fatal("it was done without a second person")
 		}
-		must(t, s.Admin.AskApproval(ctx, by, what, "/merchants/x", url.Values{"do": {"enable"}}, nil))
-		for _, w := range waiting(cli) {
-			if w.AskedBy == by.Who {
-				return w.ID
-			}
-		}
-		t.Fatalf("what %s has asked for does not wait", who)
-		return ""
+		must(t, s.Admin.AskApproval(ctx, by, what, "/x", url.Values{}, nil))
+		all, err := s.Admin.Approvals(ctx, cli)
+		must(t, err)
+		isAsked := func(w operator.Approval) bool { return w.Intent == what && w.Asker == by.Identity }
+		return all[slices.IndexFunc(all, isAsked)].ID
 	}
-	sees := func(who string) int {
+	sees := func(who string) (ids []string) {
 		t.Helper()
-		return len(waiting(s.personOf(who, allow)))
+		all, err := s.Admin.Approvals(ctx, s.personOf(who, allow))
+		must(t, err)
+		for i := range all {
+			ids = append(ids, all[i].ID)
+		}
+		return ids
 	}
-	_, err := s.Admin.DisableMerchant(ctx, s.personOf("operator-of-"+groupA, what), merchantA, "test")
-	must(t, err)
+	take := func(who, id string) (operator.Actor, error) {
+		_, by, err := s.Admin.TakeApproval(ctx, s.personOf(who, what), id,
+			func(*operator.Approval) error { return nil })
+		return by, err
+	}
 	id := ask("operator-of-" + groupA)
 	for _, who := range []string{"operator-of-" + groupB, "admin-of-" + groupB} {
 		unknown := s.Admin.AllowApproval(ctx, s.personOf(who, allow), "ffffffffffffffff")
 		err := s.Admin.AllowApproval(ctx, s.personOf(who, allow), id)
-		if err == nil || err.Error() != unknown.Error() || sees(who) != 0 {
-			t.Errorf("%s: %v, want %v, and sees %d", who, err, unknown, sees(who))
+		if err == nil || err.Error() != unknown.Error() || len(sees(who)) > 0 {
+			t.Errorf("%s: %v, want %v, and sees %q", who, err, unknown, sees(who))
 		}
 		if err := s.Admin.RefuseApproval(ctx, s.personOf(who, allow), id); err == nil || err.Error() != unknown.Error() {
 			t.Errorf("%s refuses it: %v", who, err)
 		}
+		if _, err := take(who, id); err == nil || err.Error() != unknown.Error() {
+			t.Errorf("%s carries it out: %v", who, err)
+		}
 	}
-	if sees("admin-of-"+groupA) != 1 || sees("admin-of-") != 1 {
-		t.Error("who may allow it does not see it")
+	if err := s.Admin.AllowApproval(ctx, s.personOf("operator-of-"+groupA, allow), id); err == nil {
+		t.Error("who has asked allows it")
+	}
+	if got := sees("admin-of-" + groupA); !slices.Equal(got, []string{id}) || !slices.Contains(sees("admin-of-"), id) {
+		t.Errorf("who may allow it does not see it, or sees more: %q", got)
 	}
 	must(t, s.Admin.AllowApproval(ctx, s.personOf("admin-of-"+groupA, allow), id))
 	move := func(who, group string) {
@@ -711,30 +757,27 @@ func TestFourEyesAreNotCrossedBetweenGroups(t *testing.T) {
 		must(t, err)
 		s.logIn(who)
 	}
-	take := func() error {
-		_, _, err := s.Admin.TakeApproval(ctx, s.personOf("operator-of-"+groupA, what), id,
-			func(*operator.Approval) error { return nil })
-		return err
-	}
 	move("admin-of-"+groupA, groupB)
-	if err := take(); err == nil {
+	if _, err := take("operator-of-"+groupA, id); err == nil {
 		t.Error("it was carried out though who allowed it is of another group by now")
 	}
 	move("admin-of-"+groupA, groupA)
 	move("operator-of-"+groupA, "")
-	if err := take(); err == nil {
+	if _, err := take("operator-of-"+groupA, id); err == nil {
 		t.Error("it was carried out by somebody who is of no group by now")
 	}
 	move("operator-of-"+groupA, groupA)
-	must(t, take())
+	by, err := take("operator-of-"+groupA, id)
+	must(t, err)
 
 	id = ask("operator-of-")
-	if sees("admin-of-"+groupA) != 0 {
-		t.Error("a person of a group sees what somebody of none has asked for")
+	if got := sees("admin-of-" + groupA); len(got) > 0 {
+		t.Errorf("a person of a group sees what somebody of none has asked for: %q", got)
 	}
 	if err := s.Admin.AllowApproval(ctx, s.personOf("admin-of-"+groupA, allow), id); err == nil {
 		t.Error("a person of a group allows what somebody of none has asked for")
 	}
+	must(t, do(by))
 }
 
 // TestGroupEnablesOnlyWhatItHasDisabled: what the operator of the server has disabled stays so, and the reason is not
