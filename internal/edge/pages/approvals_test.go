@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/edge/pages/consoletest"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
@@ -243,6 +244,27 @@ func TestFourEyesEndWithWhoHasAllowed(t *testing.T) {
 		t.Fatalf("allow: %d", w.Code)
 	}
 	must(t, s.Admin.Operators.RemoveUser(t.Context(), "kim"))
+	if w := s.postAs(person("jo", "", ""), at, url.Values{"do": {"carry"}}); w.Code != 409 {
+		t.Errorf("carry out: %d, want 409", w.Code)
+	}
+}
+
+// TestFourEyesEndWithRightsOfWhoHasAllowed: who has allowed an act and sees one merchant by now could not allow it any
+// more, for people of one merchant see nothing of what waits.
+func TestFourEyesEndWithRightsOfWhoHasAllowed(t *testing.T) {
+	t.Parallel()
+	s := newFourEyes(t)
+	s.Admin.FourEyes = func() []string { return []string{"keys"} }
+	made, err := s.Admin.CreateKey(t.Context(), operator.Actor{Who: "cli:test", Role: operator.Admin}, api.NewKey{Merchant: otherShop})
+	must(t, err)
+	object := otherShop + ": " + made.Hash
+	s.postAs(person("jo", "key revoke", object), "/keys/"+made.Hash+"/revoke", url.Values{})
+	at, _ := s.waiting("admin")
+	if w := s.postAs(person("kim", "approval allow", "key revoke: "+object), at, url.Values{"do": {"allow"}}); w.Code != 303 {
+		t.Fatalf("allow: %d %s", w.Code, w.Body)
+	}
+	_, _, err = s.Admin.Operators.ChangeUser(t.Context(), "kim", func(u *operator.User) error { u.Merchant = shop; return nil })
+	must(t, err)
 	if w := s.postAs(person("jo", "", ""), at, url.Values{"do": {"carry"}}); w.Code != 409 {
 		t.Errorf("carry out: %d, want 409", w.Code)
 	}

@@ -81,10 +81,11 @@ func (a *Acts) AskApproval(ctx context.Context, by operator.Actor, what operator
 	return a.Operators.AskApproval(ctx, &asked)
 }
 
-// mayDecide reports whether the actor may allow and refuse an act that waits: one that the actor may do. People of a
-// group decide about what people of the same group have asked for, and of nothing else they know.
+// mayDecide reports whether the actor may allow and refuse an act that waits: one that the actor may do. People of one
+// merchant decide about nothing. People of a group decide about what people of the same group have asked for, and know
+// of nothing else.
 func mayDecide(by *operator.Actor, w *operator.Approval) bool {
-	return Find(w.Act).May(by) && (by.Group == "" || by.Group == w.Group)
+	return Find("approval allow").May(by) && Find(w.Act).May(by) && (by.Group == "" || by.Group == w.Group)
 }
 
 // Approvals returns the acts that wait and that the actor may do, so also allow.
