@@ -3,6 +3,7 @@ package pages
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
@@ -24,18 +25,33 @@ type waitingAct struct {
 	HasCard, IsReadable bool
 }
 
-// askedFields are the fields of forms that say what is asked for. Others do nothing, so they must say nothing either.
-var askedFields = []string{"at", cardField, "certificate", "expires", "group", "merchant", "name", "reason", "role"}
+// roleChange is the act that leaves a group as it is if the form has none.
+const roleChange = "operator role"
 
-// describeForm returns what a form asks for, without card numbers.
-func describeForm(form url.Values) string {
+// askedFields are the fields of forms that say what is asked for, by the act that reads them. Others do nothing, so they
+// must say nothing either. The objects of other acts say everything.
+var askedFields = map[string][]string{
+	"journal erase":   {cardField, "merchant"},
+	"operator invite": {"group", "merchant", "name", "role"},
+	roleChange:        {"group", "role"},
+	"token create":    {"expires", "group", "merchant", "name", "role"},
+}
+
+// describeForm returns what the form of an act asks for, without card numbers.
+func describeForm(act string, form url.Values) string {
 	var all []string
-	for _, name := range askedFields {
-		if text := form.Get(name); text != "" { // the first value, as the act reads it
+	fields := askedFields[act]
+	for _, name := range fields {
+		if text := strings.TrimSpace(form.Get(name)); text != "" { // the first value, as the act reads it
 			all = append(all, name+": "+cardnumber.Mask(text))
 		}
 	}
-	if form.Get("role") != "" && form.Get("merchant") == "" && form.Get("group") == "" {
+	hasMerchant := slices.Contains(fields, "merchant") && form.Get("merchant") != ""
+	switch {
+	case !slices.Contains(fields, "role"):
+	case act == roleChange && !form.Has("group"):
+		all = append(all, "group: unchanged")
+	case !hasMerchant && strings.TrimSpace(form.Get("group")) == "":
 		all = append(all, "for all merchants")
 	}
 	return strings.Join(all, "; ")
@@ -46,7 +62,7 @@ func approvalsPage(h *Handler, v *visit) (result, error) {
 	view := &approvalsView{}
 	for i := range all {
 		w := waitingAct{
-			Approval: all[i], Summary: ops.Find(all[i].Act).Summary, Asked: describeForm(all[i].Form),
+			Approval: all[i], Summary: ops.Find(all[i].Act).Summary, Asked: describeForm(all[i].Act, all[i].Form),
 			IsOwn: all[i].IsOwn(&v.session.Actor), HasCard: all[i].Card != nil,
 		}
 		if w.HasCard {

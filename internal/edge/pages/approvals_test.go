@@ -234,6 +234,42 @@ func TestFourEyesSeeWhatIsDone(t *testing.T) {
 	}
 }
 
+// TestFourEyesAreToldWhatFormsMean: a form cannot say of itself what its act does not read, nor hide behind blanks that
+// it is for all merchants.
+func TestFourEyesAreToldWhatFormsMean(t *testing.T) {
+	t.Parallel()
+	s := newFourEyes(t)
+	s.Admin.FourEyes = ops.Groups
+	must(t, s.Admin.Operators.AddUser(t.Context(), &operator.User{Name: "pat", Role: operator.Viewer, Group: "acme"}))
+	for _, c := range []struct {
+		name, act, object, at string
+		form                  url.Values
+		want                  string
+	}{
+		{"a group of blanks", "operator invite", "eve", "/operators",
+			url.Values{"name": {"eve"}, "role": {"admin"}, "group": {" "}}, "<p class=\"wrap\">name: eve; role: admin; for all merchants</p>"},
+		{"a merchant that a change of the role does not read", "operator role", "pat", "/operators/pat",
+			url.Values{"do": {"role"}, "role": {"admin"}, "group": {""}, "merchant": {shop}},
+			"<p class=\"wrap\">role: admin; for all merchants</p>"},
+		{"no group", "operator role", "pat", "/operators/pat",
+			url.Values{"do": {"role"}, "role": {"operator"}}, "<p class=\"wrap\">role: operator; group: unchanged</p>"},
+		{"another group", "operator role", "pat", "/operators/pat",
+			url.Values{"do": {"role"}, "role": {"operator"}, "group": {" quagga "}}, "<p class=\"wrap\">group: quagga; role: operator</p>"},
+		{"a reason that an invitation does not read", "operator invite", "eve", "/operators",
+			url.Values{"name": {"eve"}, "role": {"viewer"}, "reason": {"for the group acme"}},
+			"<p class=\"wrap\">name: eve; role: viewer; for all merchants</p>"},
+		{"a name that a removal does not read", "operator remove", "pat", "/operators/pat",
+			url.Values{"do": {"remove"}, "name": {"kim"}, "role": {"viewer"}}, ": pat</h2><p class=\"muted wrap\">Asked by"},
+	} {
+		s.postAs(person("jo", c.act, c.object), c.at, c.form)
+		at, page := s.waiting("admin")
+		if !strings.Contains(page, c.want) {
+			t.Errorf("%s: the second person is not told %q: %s", c.name, c.want, page)
+		}
+		s.postAs(person("jo", "", ""), at, url.Values{"do": {"refuse"}})
+	}
+}
+
 // TestFourEyesEndWithWhoHasAllowed: what was allowed by a person who may not do so any more is not carried out.
 func TestFourEyesEndWithWhoHasAllowed(t *testing.T) {
 	t.Parallel()
