@@ -780,6 +780,38 @@ func (s *groupSite) checkFourEyes(t *testing.T, act, object string) {
 	must(t, do(by))
 }
 
+// TestOperatorKeepsDisabledWhatAGroupHasDisabled: a group that disables its merchant first cannot keep it from being
+// disabled by the operator of the server.
+func TestOperatorKeepsDisabledWhatAGroupHasDisabled(t *testing.T) {
+	t.Parallel()
+	s := newGroups(t)
+	ctx, own := t.Context(), s.bound(t.Context(), "operator-of-"+groupA)
+	at := "/merchants/" + url.PathEscape(merchantA)
+	_, err := s.Admin.DisableMerchant(ctx, own, merchantA, "closed for a week")
+	must(t, err)
+	const form = `value="disable"`
+	if page := s.visit("operator-of-"+groupA, http.MethodGet, at, nil).Body.String(); strings.Contains(page, form) {
+		t.Error("people of the group are shown a form that is refused to them")
+	}
+	if page := s.visit("operator-of-", http.MethodGet, at, nil).Body.String(); !strings.Contains(page, form) {
+		t.Error("the operator of the server cannot disable what a group has disabled")
+	}
+	if _, err = s.Admin.DisableMerchant(ctx, own, merchantA, "again"); !errors.Is(err, merchant.ErrDisabled) {
+		t.Errorf("the group disables it twice: %v", err)
+	}
+	_, err = s.Admin.DisableMerchant(ctx, cli, merchantA, "fraud, case 12")
+	must(t, err)
+	if _, err := ops.Find("merchant enable").Do(s.Admin.Acts, ctx, own, merchantA); err == nil {
+		t.Error("the group enables what the operator of the server has disabled")
+	}
+	if e, err := s.Admin.Merchant(ctx, own, merchantA); err != nil || e.Disabled == nil || e.Disabled.Reason != "" {
+		t.Errorf("the group is told %+v, %v", e.Disabled, err)
+	}
+	if _, err := s.Admin.DisableMerchant(ctx, cli, merchantA, "fraud"); !errors.Is(err, merchant.ErrDisabled) {
+		t.Errorf("the operator of the server disables it twice: %v", err)
+	}
+}
+
 // TestGroupEnablesOnlyWhatItHasDisabled: what the operator of the server has disabled stays so, and the reason is not
 // told. The group has its own reasons.
 func TestGroupEnablesOnlyWhatItHasDisabled(t *testing.T) {

@@ -291,6 +291,7 @@ type merchantsView struct {
 	CanChange bool
 	CanRemove bool
 	CanSwitch bool   // the visitor may disable and enable merchants
+	CanStop   bool   // the merchant is one that the visitor would disable
 	Reason    string // why it is to be disabled, as it was typed
 	Name      string
 	Inputs    []input
@@ -355,6 +356,7 @@ func (h *Handler) showMerchant(v *visit, typed url.Values, fault string) (result
 	view := merchantsView{Chosen: &m, InFile: m.Source == merchant.File, Fault: fault, Keys: keys}
 	view.CanChange = !view.InFile && m.Source != merchant.Removed && v.can("merchant set")
 	view.CanSwitch, view.Reason = v.can("merchant disable"), typed.Get("reason")
+	view.CanStop = ops.MayDisable(&v.session.Actor, &e)
 	view.CanRemove = v.can("merchant remove")
 	for _, in := range inputsFor(v) {
 		for _, set := range m.Members {

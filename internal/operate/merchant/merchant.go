@@ -73,6 +73,7 @@ type Entry struct {
 type Rows interface {
 	store.Merchants
 	AddObject(ctx context.Context, o store.Object) error
+	ChangeObject(ctx context.Context, o store.Object, was []byte) error
 	Objects(ctx context.Context, kind string) ([]store.Object, error)
 	RemoveObject(ctx context.Context, kind, id string) error
 	Keys(ctx context.Context) ([]store.Key, error)
@@ -339,10 +340,27 @@ func (r *Registry) Remove(ctx context.Context, name, version string) error {
 }
 
 // Disable disables a merchant: its requests are refused on all nodes within a second. The error has ErrDisabled in it
-// if it is disabled already. The caller checks that there is such a merchant.
+// if it is disabled already. What is of no group takes the place of what a group has begun. The caller checks that there
+// is such a merchant.
 func (r *Registry) Disable(ctx context.Context, name string, why account.Disabling) error {
-	err := r.Store.AddObject(ctx, account.NewDisabledObject(r.Ring, name, why))
-	if errors.Is(err, store.ErrExists) {
+	row := account.NewDisabledObject(r.Ring, name, why)
+	err := r.Store.AddObject(ctx, row)
+	if !errors.Is(err, store.ErrExists) {
+		return err
+	}
+	rows, err := r.Store.Objects(ctx, store.DisabledObjects)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(rows, func(o store.Object) bool { return o.ID == name })
+	if i < 0 || why.Group != "" {
+		return ErrDisabled
+	}
+	if was, err := account.OpenDisabling(r.Ring, &rows[i]); err != nil || was.Group == "" {
+		return ErrDisabled
+	}
+	err = r.Store.ChangeObject(ctx, row, rows[i].Data)
+	if errors.Is(err, store.ErrNotFound) {
 		return ErrDisabled
 	}
 	return err

@@ -293,7 +293,8 @@ func checkReason(reason string) error {
 }
 
 // DisableMerchant has all nodes refuse what the API keys of a merchant would begin, within a second. What is under way
-// goes on, and its results are handed out. The merchant may be of the configuration, too.
+// goes on, and its results are handed out. The merchant may be of the configuration, too. One that people of a group
+// have disabled is disabled again by those who see all merchants: after that the group cannot enable it.
 func (a *Acts) DisableMerchant(ctx context.Context, by operator.Actor, name, reason string) (merchant.Entry, error) {
 	if err := Find("merchant disable").Check(&by); err != nil {
 		return merchant.Entry{}, err
@@ -308,10 +309,14 @@ func (a *Acts) DisableMerchant(ctx context.Context, by operator.Actor, name, rea
 	if err := checkReason(why.Reason); err != nil {
 		return merchant.Entry{}, err
 	}
-	if e.Disabled != nil {
+	if !MayDisable(&by, &e) {
 		return merchant.Entry{}, merchantRefusal(merchant.ErrDisabled)
 	}
-	if err := a.Record(ctx, by, "merchant disable", name, nil, why); err != nil {
+	var before any
+	if e.Disabled != nil {
+		before = e.Disabled
+	}
+	if err := a.Record(ctx, by, "merchant disable", name, before, why); err != nil {
 		return merchant.Entry{}, err
 	}
 	if err := a.Merchants().Disable(ctx, name, why); err != nil {
@@ -321,6 +326,12 @@ func (a *Acts) DisableMerchant(ctx context.Context, by operator.Actor, name, rea
 		api.MerchantDisabled{Merchant: name, Reason: why.Reason, By: why.By, At: why.Since})
 	e.Disabled = &why
 	return e, nil
+}
+
+// MayDisable reports whether a merchant is one that the actor would disable: it is served, or people of a group have
+// disabled it and would enable it again, and the actor is of none.
+func MayDisable(by *operator.Actor, e *merchant.Entry) bool {
+	return e.Disabled == nil || e.Disabled.Group != "" && !by.IsBound()
 }
 
 // enableMerchant serves a merchant again.
