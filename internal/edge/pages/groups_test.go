@@ -26,6 +26,7 @@ import (
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/journal"
+	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // The two groups of merchants. Each has a merchant of the file and one of the store.
@@ -809,6 +810,37 @@ func TestOperatorKeepsDisabledWhatAGroupHasDisabled(t *testing.T) {
 	}
 	if _, err := s.Admin.DisableMerchant(ctx, cli, merchantA, "fraud"); !errors.Is(err, merchant.ErrDisabled) {
 		t.Errorf("the operator of the server disables it twice: %v", err)
+	}
+}
+
+// A movingStore moves an operator to a group while an entry is appended to the audit trail.
+type movingStore struct {
+	operator.Store
+	move func()
+}
+
+func (st *movingStore) AppendAudit(ctx context.Context, e store.AuditEntry) error {
+	if move := st.move; move != nil {
+		st.move = nil
+		move()
+	}
+	return st.Store.AppendAudit(ctx, e)
+}
+
+// TestChangeOfRoleLeavesTheGroup: a change of the role alone does not undo a change of the group at the same time.
+func TestChangeOfRoleLeavesTheGroup(t *testing.T) {
+	t.Parallel()
+	s := newGroups(t)
+	ctx, st := t.Context(), &movingStore{Store: s.Admin.Operators.Store}
+	s.Admin.Operators.Store = st
+	const who = "viewer-of-"
+	st.move = func() {
+		_, _, err := s.Admin.Operators.ChangeUser(ctx, who, func(u *operator.User) error { u.Group = groupA; return nil })
+		must(t, err)
+	}
+	_, now, err := s.Admin.ChangeRole(ctx, cli, who, api.RoleChange{Role: "operator"})
+	if must(t, err); now.Group != groupA || now.Role != operator.Operator {
+		t.Errorf("the operator is %s of the group %q", now.Role, now.Group)
 	}
 }
 

@@ -242,7 +242,9 @@ func (a *Acts) ChangeRole(ctx context.Context, by operator.Actor, name string,
 		return was, now, err
 	}
 	was, now, err = a.Operators.ChangeUser(ctx, was.Name, func(u *operator.User) error {
-		u.Role, u.Group = wanted, group
+		if u.Role = wanted; c.Group != nil { // else the group may have changed meanwhile, and stays as it is now
+			u.Group = group
+		}
 		return nil
 	})
 	return was, now, translate(err, errNoOperator)
