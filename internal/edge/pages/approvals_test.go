@@ -306,6 +306,67 @@ func TestFourEyesEndWithRightsOfWhoHasAllowed(t *testing.T) {
 	}
 }
 
+// TestFourEyesAreForWhatTheyHaveSeen: consent to end one thing is none to end another one that has its name by then.
+func TestFourEyesAreForWhatTheyHaveSeen(t *testing.T) {
+	t.Parallel()
+	const name = "case 17"
+	for act, c := range map[string]struct {
+		at     string
+		form   url.Values
+		id     string
+		begin  func(s *site, reason string) error
+		isOver func(s *site) bool
+	}{
+		"merchant enable": {"/merchants/" + url.PathEscape(shop), url.Values{"do": {"enable"}}, shop, func(s *site, reason string) error {
+			_, err := s.Admin.DisableMerchant(t.Context(), cli, shop, reason)
+			return err
+		}, func(s *site) bool {
+			e, err := s.Admin.Merchant(t.Context(), cli, shop)
+			must(t, err)
+			return e.Disabled == nil
+		}},
+		"journal hold lift": {"/holds/case%2017/lift", url.Values{}, name, func(s *site, reason string) error {
+			_, err := s.Admin.AddHold(t.Context(), cli, api.HoldRequest{Name: name, Merchant: shop, Reason: reason})
+			return err
+		}, func(s *site) bool {
+			list, err := s.Admin.Holds(t.Context(), cli)
+			must(t, err)
+			return len(list.Data) == 0
+		}},
+	} {
+		for _, isAnother := range []bool{false, true} {
+			s := newFourEyes(t)
+			s.Admin.FourEyes = ops.Groups
+			must(t, c.begin(s, "a mistake of ours"))
+			_, err := ops.Find(act).Do(s.Admin.Acts, t.Context(), person("jo", "", ""), c.id)
+			wanted, ok := errors.AsType[*ops.ConfirmError](err)
+			if !ok || !strings.Contains(wanted.Object, "a mistake of ours") {
+				t.Fatalf("%s: who confirms it is not told what ends: %v", act, err)
+			}
+			s.postAs(person("jo", act, wanted.Object), c.at, c.form)
+			at, page := s.waiting("admin")
+			if !strings.Contains(page, "a mistake of ours") {
+				t.Errorf("%s: the second person is not told what ends: %s", act, page)
+			}
+			if w := s.postAs(person("kim", "approval allow", act+": "+wanted.Object), at, url.Values{"do": {"allow"}}); w.Code != 303 {
+				t.Fatalf("%s: allow: %d", act, w.Code)
+			}
+			if isAnother {
+				s.Admin.IsCommandLine = true
+				_, err = ops.Find(act).Do(s.Admin.Acts, t.Context(), cli, c.id)
+				must(t, err)
+				s.Admin.IsCommandLine = false
+				s.Now = s.Now.Add(time.Minute)
+				must(t, c.begin(s, "fraud"))
+			}
+			s.postAs(person("jo", "", ""), at, url.Values{"do": {"carry"}})
+			if c.isOver(s) == isAnother {
+				t.Errorf("%s, of another one: %t; it is over: %t", act, isAnother, !isAnother)
+			}
+		}
+	}
+}
+
 // TestCertificateForATimeIsConfirmedAtOnce: a certificate that comes into use by itself later is a dangerous act when
 // it is installed. One that waits for a person is none.
 func TestCertificateForATimeIsConfirmedAtOnce(t *testing.T) {

@@ -20,9 +20,9 @@ type dangerousForm struct {
 	form       url.Values
 }
 
-// isOf reports whether an object is that of the form. Of a certificate more is shown than its name.
+// isOf reports whether an object is that of the form. Of some more is shown than a name.
 func (f *dangerousForm) isOf(object string) bool {
-	return object == f.object || strings.Contains(f.object, ": ") && strings.HasPrefix(object, f.object+", serial ")
+	return object == f.object || strings.HasPrefix(object, f.object+", ")
 }
 
 // dangerousForms prepares a console for all of its dangerous acts, and returns the form of each.

@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -220,7 +221,12 @@ func (a *Acts) liftHold(ctx context.Context, by operator.Actor, name string) err
 	if i < 0 {
 		return errNoHold
 	}
-	if err := a.Record(ctx, by, "journal hold lift", name, list.Data[i], nil); err != nil {
+	// Who confirms or allows the act sees which hold it lifts, and means no later one of the same name.
+	object := fmt.Sprintf("%s, seal %d: %s", name, list.Data[i].Number, list.Data[i].Reason)
+	if err := a.checkDanger(&by, "journal hold lift", object); err != nil {
+		return err
+	}
+	if err := a.record(ctx, by, "journal hold lift", name, list.Data[i], nil); err != nil {
 		return err
 	}
 	return translate(a.LegalHolds.LiftHold(ctx, name, by.Who), errNoHold, errHoldsUnknown)

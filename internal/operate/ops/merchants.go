@@ -348,7 +348,15 @@ func (a *Acts) enableMerchant(ctx context.Context, by operator.Actor, name strin
 	case by.Group != "" && !isByGroup(&by, e.Disabled):
 		return merchant.Entry{}, refuse(Forbidden, "The operator of this server has disabled this merchant, and enables it.")
 	}
-	if err := a.Record(ctx, by, "merchant enable", name, e.Disabled, nil); err != nil {
+	// Who confirms or allows the act sees what it ends, and means no later one.
+	object := name
+	if d := e.Disabled; !d.Since.IsZero() { // its row is as it was sealed
+		object = fmt.Sprintf("%s, disabled at %s: %s", name, d.Since.Format(time.RFC3339), d.Reason)
+	}
+	if err := a.checkDanger(&by, "merchant enable", object); err != nil {
+		return merchant.Entry{}, err
+	}
+	if err := a.record(ctx, by, "merchant enable", name, e.Disabled, nil); err != nil {
 		return merchant.Entry{}, err
 	}
 	if err := a.Merchants().Enable(ctx, name); err != nil {
