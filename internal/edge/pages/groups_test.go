@@ -883,13 +883,18 @@ func (s *groupSite) bound(ctx context.Context, name string) operator.Actor {
 	return by
 }
 
-// TestGroupCannotMoveItsMerchants: a person of a group changes the settings of its merchants, and not the group. The
-// trail names the person and the group.
+// TestGroupCannotMoveItsMerchants: a person of a group changes the settings of its merchants, and neither the group nor
+// the limits. The trail names the person and the group.
 func TestGroupCannotMoveItsMerchants(t *testing.T) {
 	t.Parallel()
 	s := newGroups(t)
 	ctx, by := t.Context(), s.bound(t.Context(), "operator-of-"+groupA)
-	e, err := s.Admin.Merchant(ctx, by, merchantA)
+	e, err := s.Admin.Merchant(ctx, cli, merchantA)
+	must(t, err)
+	e, err = s.Admin.ChangeMerchant(ctx, cli, merchantA, e.Version, func(m *account.Merchant) error {
+		m.InFlight = 50
+		return json.Unmarshal([]byte(`"20/s"`), &m.Rate)
+	})
 	must(t, err)
 	for _, group := range []string{"", groupB} {
 		_, err := s.Admin.ChangeMerchant(ctx, by, merchantA, e.Version, func(m *account.Merchant) error { m.Group = group; return nil })
@@ -898,12 +903,21 @@ func TestGroupCannotMoveItsMerchants(t *testing.T) {
 		}
 	}
 	if w := s.visit("operator-of-"+groupA, http.MethodPost, "/merchants/"+url.PathEscape(merchantA),
-		url.Values{"do": {"change"}, "version": {e.Version}, "mcc": {"5812"}, "group": {groupB}}); w.Code != 303 {
+		url.Values{"do": {"change"}, "version": {e.Version}, "mcc": {"5812"}, "group": {groupB}, "in_flight": {"900"},
+			"rate": {""}}); w.Code != 303 {
 		t.Errorf("change: %d %s", w.Code, w.Body)
 	}
 	now, err := s.Admin.Merchant(ctx, cli, merchantA)
-	if must(t, err); now.MCC != "5812" || now.Group != groupA {
+	if must(t, err); now.MCC != "5812" || now.Group != groupA || now.InFlight != 50 || now.Rate != e.Rate {
 		t.Errorf("the merchant is %+v", now.Merchant)
+	}
+	for name, change := range map[string]func(m *account.Merchant){
+		"in_flight": func(m *account.Merchant) { m.InFlight = 900 }, "rate": func(m *account.Merchant) { m.Rate = account.Rate{} },
+	} {
+		_, err := s.Admin.ChangeMerchant(ctx, by, merchantA, now.Version, func(m *account.Merchant) error { change(m); return nil })
+		if err == nil || !strings.HasPrefix(err.Error(), name+": ") {
+			t.Errorf("the group has changed %s, which protects others: %v", name, err)
+		}
 	}
 	trail, err := s.Admin.Operators.Search(ctx, operator.Query{Action: "merchant.change", Limit: 1})
 	if must(t, err); len(trail) != 1 || trail[0].Group != groupA || trail[0].Who != "passkey:operator-of-"+groupA {

@@ -106,20 +106,21 @@ var merchantInputs = []input{
 	{"requestor_id", "Requestor id", "As the scheme has given it.", ""},
 	{"requestor_name", "Requestor name", "", ""},
 	{"requestor_url", "Requestor URL", "https.", ""},
-	{"rate", "Rate limit", "Such as 20/s.", ""},
-	{inFlightInput, "Requests at once", "Such as 50.", ""},
 }
 
-// groupInput is the input of the group of a merchant.
-var groupInput = input{"group", "Group", "People and tokens of the group see the merchant.", ""}
+// houseInputs are the members that people of a group cannot change: the limits, and to which group a merchant belongs.
+var houseInputs = []input{
+	{"rate", "Rate limit", "Such as 20/s.", ""},
+	{inFlightInput, "Requests at once", "Such as 50.", ""},
+	{"group", "Group", "People and tokens of the group see the merchant.", ""},
+}
 
-// inputsFor returns the members of a merchant that a visitor may change in the form. People of a group cannot change to
-// which group a merchant belongs.
+// inputsFor returns the members of a merchant that a visitor may change in the form.
 func inputsFor(v *visit) []input {
 	if v.session.Actor.Group != "" {
 		return merchantInputs
 	}
-	return append(slices.Clone(merchantInputs), groupInput)
+	return slices.Concat(merchantInputs, houseInputs)
 }
 
 // An acquirerRow has the inputs for one scheme.

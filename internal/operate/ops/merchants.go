@@ -226,6 +226,22 @@ func (a *Acts) findChangeable(ctx context.Context, by *operator.Actor,
 	return was, nil
 }
 
+// checkBound refuses changes of what people of a group may not change of their merchants: the group, and the limits
+// that keep one merchant from taking what all share.
+func checkBound(by *operator.Actor, was, now *account.Merchant) error {
+	for _, m := range []struct {
+		name   string
+		isSame bool
+	}{
+		{"group", now.Group == was.Group}, {"in_flight", now.InFlight == was.InFlight}, {"rate", now.Rate == was.Rate},
+	} {
+		if by.Group != "" && !m.isSame {
+			return refuseMember(m.name, "only those who see all merchants can change it.")
+		}
+	}
+	return nil
+}
+
 // ChangeMerchant changes a merchant of the store. version is that of the entry that the actor has seen.
 func (a *Acts) ChangeMerchant(ctx context.Context, by operator.Actor, name, version string,
 	change func(*account.Merchant) error) (merchant.Entry, error) {
@@ -240,8 +256,8 @@ func (a *Acts) ChangeMerchant(ctx context.Context, by operator.Actor, name, vers
 	if m.Name != was.Name {
 		return was, refuseMember("name", "it cannot be changed.")
 	}
-	if by.Group != "" && m.Group != was.Group {
-		return was, refuseMember("group", "only those who see all merchants can change it.")
+	if err := checkBound(&by, &was.Merchant, &m); err != nil {
+		return was, err
 	}
 	if m, err = a.checkProfile(m); err != nil {
 		return was, err
