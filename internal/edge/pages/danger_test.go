@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/edge/pages/consoletest"
@@ -175,7 +176,8 @@ func TestDisablingAsksNothing(t *testing.T) {
 	if w.Code != 303 || e.Disabled == nil {
 		t.Errorf("disable: %d %s", w.Code, w.Body)
 	}
-	w = s.postAs(person("jo", "merchant enable", shop), at, url.Values{"do": {"enable"}})
+	ends := shop + ", disabled at " + e.Disabled.Since.Format(time.RFC3339) + ": stolen"
+	w = s.postAs(person("jo", "merchant enable", ends), at, url.Values{"do": {"enable"}})
 	if w.Header().Get("Location") != "/approvals" {
 		t.Errorf("enable: %d %s", w.Code, w.Body)
 	}
