@@ -28,8 +28,8 @@ type waitingAct struct {
 // roleChange is the act that leaves a group as it is if the form has none.
 const roleChange = "operator role"
 
-// askedFields are the fields of forms that say what is asked for, by the act that reads them. Others do nothing, so they
-// must say nothing either. The objects of other acts say everything.
+// askedFields are the fields of forms that say what is asked for, by the act that reads them. Others do nothing, so
+// they must say nothing either. The objects of other acts say everything.
 var askedFields = map[string][]string{
 	"journal erase":   {cardField, "merchant"},
 	"operator invite": {"group", "merchant", "name", "role"},

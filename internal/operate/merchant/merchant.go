@@ -340,8 +340,8 @@ func (r *Registry) Remove(ctx context.Context, name, version string) error {
 }
 
 // Disable disables a merchant: its requests are refused on all nodes within a second. The error has ErrDisabled in it
-// if it is disabled already. What is of no group takes the place of what a group has begun. The caller checks that there
-// is such a merchant.
+// if it is disabled already. What is of no group takes the place of what a group has begun. The caller checks that
+// there is such a merchant.
 func (r *Registry) Disable(ctx context.Context, name string, why account.Disabling) error {
 	row := account.NewDisabledObject(r.Ring, name, why)
 	err := r.Store.AddObject(ctx, row)

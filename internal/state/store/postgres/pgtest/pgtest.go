@@ -304,7 +304,7 @@ func (s *Server) Schema(t testing.TB) string {
 
 // url has a connect_timeout that a busy machine keeps, in the place of the usual three seconds.
 func (s *Server) url(schema string) string {
-	return fmt.Sprintf("postgres://threeds@%s/postgres?sslmode=disable&search_path=%s,public&connect_timeout=60",
+	return fmt.Sprintf("postgres://threeds@%s/postgres?sslmode=disable&connect_timeout=60&search_path=%s,public",
 		s.Address(), schema)
 }
 
