@@ -133,7 +133,9 @@ func readSections(text []byte, system string) (names []string, isStatic bool, er
 			return nil, false, err
 		}
 		for _, s := range f.Sections {
-			names = append(names, s.Name)
+			if s.Name != ".symtab" || f.NumberOfSymbols > 0 { // the linker writes the section also without a symbol
+				names = append(names, s.Name)
+			}
 		}
 		return names, true, nil
 	}

@@ -69,8 +69,12 @@ func writeImages(_ context.Context, j *job, rev *revision) error {
 		if err := tarball.WriteToFile(file, tag, image); err != nil {
 			return err
 		}
+		config, err := image.ConfigFile()
+		if err != nil {
+			return err
+		}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{
-			Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: b.GOOS, Architecture: b.GOARCH}},
+			Add: image, Descriptor: v1.Descriptor{Platform: config.Platform()},
 		})
 	}
 	dir := filepath.Join(j.root, imageDir)
