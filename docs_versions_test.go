@@ -23,8 +23,8 @@ func TestDocsOfEachReleaseArePublished(t *testing.T) {
 		t.Helper()
 		cmd := exec.Command(name, args...)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example", "GIT_COMMITTER_NAME=a",
-			"GIT_COMMITTER_EMAIL=a@example")
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example",
+			"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
 		}
@@ -42,7 +42,8 @@ func TestDocsOfEachReleaseArePublished(t *testing.T) {
 	run("git", "init", "--quiet", ".")
 	write(".ci/docs-versions", text(t, ".ci/docs-versions"), 0o755)
 	write(".gitignore", "/artifacts\n", 0o644)
-	write("Makefile", "docs:\n\tmkdir -p artifacts/docs/assets\n\tcp page.md artifacts/docs/index.html\n\ttouch artifacts/docs/assets/docs.css\n", 0o644)
+	write("Makefile", "docs:\n\tmkdir -p artifacts/docs/assets\n\tcp page.md artifacts/docs/index.html\n"+
+		"\ttouch artifacts/docs/assets/docs.css\n", 0o644)
 	for _, version := range []string{"v0.1.0", "v0.2.0", "v0.9.0", "v0.10.0", "v0.10.1", "v0.11.0-rc.1", "v0.3.1", "main"} {
 		write("page.md", "page of "+version, 0o644)
 		run("git", "add", ".")

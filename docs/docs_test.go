@@ -103,7 +103,8 @@ func TestPicturesThatPagesNameAreThere(t *testing.T) {
 		}
 	}
 	if err != nil || len(pictures) < 10 || size > maxPictures {
-		t.Errorf("%d pictures of pages with %d bytes; want 10 at least, with %d bytes at most, %v", len(pictures), size, maxPictures, err)
+		t.Errorf("%d pictures of pages with %d bytes; want 10 at least, with %d bytes at most, %v",
+			len(pictures), size, maxPictures, err)
 	}
 }
 
@@ -124,7 +125,7 @@ func readPicture(t *testing.T, name string) image.Image {
 
 // brightness returns how bright a picture is on average, by its green: 0 for black, 1 for white.
 func brightness(picture image.Image) float64 {
-	const step = 4 // of so many pixels one counts
+	const step = 4 // every fourth pixel of every fourth row counts
 	sum, n := 0.0, 0
 	for y := picture.Bounds().Min.Y; y < picture.Bounds().Max.Y; y += step {
 		for x := picture.Bounds().Min.X; x < picture.Bounds().Max.X; x += step {

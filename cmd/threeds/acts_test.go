@@ -494,7 +494,8 @@ func actTests() map[string]actTest {
 			ops.Console: byForm("/erase", "do", "erase", "merchant", "Old Shop", "proof", "Old Shop"),
 		}},
 		"journal hold add": {(*doors).newName, map[ops.Door]way{
-			ops.Admin:   byAPI(ops.Admin, "POST journal/holds", `{"name": "ID", "merchant": "`+actsMerchant+`", "reason": "a dispute"}`, ""),
+			ops.Admin: byAPI(ops.Admin, "POST journal/holds",
+				`{"name": "ID", "merchant": "`+actsMerchant+`", "reason": "a dispute"}`, ""),
 			ops.Console: byForm("/holds", "name", "ID", "merchant", actsMerchant, "reason", "a dispute"),
 			ops.Command: byCommand("journal", "hold", "add", "--name", "ID", "--merchant", actsMerchant, "--reason", "a dispute"),
 		}},

@@ -16,12 +16,15 @@ func TestRefusedPINIsNotTriedAgain(t *testing.T) {
 		pkcs11.CKR_PIN_EXPIRED: "has expired", pkcs11.CKR_PIN_LOCKED: "is locked", pkcs11.CKR_USER_PIN_NOT_INITIALIZED: "no PIN",
 	} {
 		err := describeLogin(code)
-		if text := err.Error(); !isRefusedPIN(err) || isGone(err) || !strings.Contains(text, want) || !strings.HasPrefix(text, "C_Login: ") {
+		text := err.Error()
+		if !isRefusedPIN(err) || isGone(err) || !strings.Contains(text, want) || !strings.HasPrefix(text, "C_Login: ") {
 			t.Errorf("%v: %q, refused: %t, gone: %t", code, text, isRefusedPIN(err), isGone(err))
 		}
 	}
 	for _, err := range []error{
-		nil, describeLogin(pkcs11.Error(pkcs11.CKR_DEVICE_ERROR)), fmt.Errorf("C_OpenSession: %w", pkcs11.Error(pkcs11.CKR_SESSION_COUNT)),
+		nil,
+		describeLogin(pkcs11.Error(pkcs11.CKR_DEVICE_ERROR)),
+		fmt.Errorf("C_OpenSession: %w", pkcs11.Error(pkcs11.CKR_SESSION_COUNT)),
 	} {
 		if isRefusedPIN(err) {
 			t.Errorf("%v counts as a PIN that is refused", err)

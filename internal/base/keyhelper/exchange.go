@@ -33,7 +33,7 @@ type exchange struct {
 // A waiter waits for the answer to one request.
 type waiter struct {
 	answer chan Answer
-	place  uint64 // of the request among all, in the order in which they were handed over
+	place  uint64 // the number of the request: the first one that the process was handed has 1
 	timer  *time.Timer
 	isLate atomic.Bool
 }
@@ -66,9 +66,9 @@ func (x *exchange) add(id uint64) *waiter {
 	return w
 }
 
-// take returns who waits for the answer to a request, nil if there is none. The time of those that were handed over
-// later begins now.
-func (x *exchange) take(id uint64) *waiter {
+// endWait removes and returns who waits for the answer to a request, nil if there is none. The time of those that were
+// handed over later begins now.
+func (x *exchange) endWait(id uint64) *waiter {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	w := x.waiting[id]
@@ -103,7 +103,7 @@ func (x *exchange) read(out io.Reader) error {
 		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
 			return errors.New("it has written a line that is no answer in JSON")
 		}
-		w := x.take(a.ID)
+		w := x.endWait(a.ID)
 		if w == nil {
 			return errors.New("it has answered a request that there was not")
 		}

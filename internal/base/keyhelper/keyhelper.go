@@ -176,7 +176,7 @@ func (h *Helper) note(r Request, check func(data []byte) error, err error, isRep
 		p := probe{request: r, check: check}
 		p.request.Data = bytes.Clone(r.Data)
 		if r.Verb == Wrap {
-			clear(p.request.Data) // it is a key, and any other shows the same
+			clear(p.request.Data) // the data are a key, which must not be kept; zeros test the helper as well
 		}
 		if err != nil {
 			p.problem = err.Error()

@@ -276,7 +276,7 @@ func DescribeProblem(p *cluster.Problem) Notice {
 	case p.Part == "configuration":
 		how, why, _ := strings.Cut(p.Text, ": ")
 		n.Title, n.Text, n.Help = "The configuration on disk "+how, why, stateHelp+"configurationrefused"
-		if !strings.HasSuffix(why, "?") { // it may end with what was perhaps meant
+		if !strings.HasSuffix(why, "?") { // a fault may end with a question: did you mean this?
 			n.Text += "."
 		}
 	}

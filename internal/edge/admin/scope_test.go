@@ -22,8 +22,8 @@ var unscoped = []string{
 // scoped are the functions that make a reader within a scope.
 var scoped = []string{"countForOverview", "openJournal", "past"}
 
-// TestAnswersReadTheJournalWithinAScope: no other function of this package touches the journal, so one that answers an
-// actor has to read within the scope of the actor.
+// TestAnswersReadTheJournalWithinAScope: no other function of this package touches the journal, so each answer
+// is read within the scope of its actor.
 func TestAnswersReadTheJournalWithinAScope(t *testing.T) {
 	t.Parallel()
 	names, err := filepath.Glob("*.go")

@@ -182,8 +182,8 @@ func (s *groupSite) call(name, method, at, body string) *httptest.ResponseRecord
 type question struct {
 	isPage     bool
 	method, at string
-	body       string // of an operation
-	form       url.Values
+	body       string     // what is sent to an operation
+	form       url.Values // what is sent to a page
 	typed      string
 }
 

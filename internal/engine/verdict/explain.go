@@ -47,8 +47,8 @@ func ExplainText(text []byte, o check.ExplainOptions, now time.Time) (*check.Exp
 	return x, nil
 }
 
-// explainWithoutServer explains a request by a checker that knows all schemes and no cards. Values that only a server
-// has are made up.
+// explainWithoutServer explains a request by a checker that knows all schemes and no cards. It makes
+// up the values that only a server has.
 func explainWithoutServer(req *check.Request, body []byte, o check.ExplainOptions) *check.Explanation {
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {

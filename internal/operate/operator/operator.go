@@ -209,7 +209,7 @@ type Service struct {
 	// merchant that has moved to another group is out of reach immediately, on every node. Nil: no group has members.
 	Members func(ctx context.Context, group string) ([]string, error)
 
-	unwritten unwrittenUses // of sessions
+	unwritten unwrittenUses // uses of sessions that the store has refused to write
 	appending sync.Mutex    // is held while an entry is appended to the audit trail
 	checked   checkedTrail
 }

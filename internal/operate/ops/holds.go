@@ -174,7 +174,7 @@ func checkHold(h *journal.Hold) error {
 		return refuseMember("name", "want 1 to %d letters, digits, blanks or any of - _ . for the case.", maxHoldName)
 	}
 	if strings.Trim(h.Name, ".") == "" {
-		return refuseMember("name", "want a letter or a digit.") // it stands in an address
+		return refuseMember("name", "want a letter or a digit.") // a path of dots alone leads to another page
 	}
 	if cardnumber.MayBe(h.Name) || cardnumber.IsIn(h.Name) {
 		return refuseMember("name", "%v.", cardnumber.ErrFound)

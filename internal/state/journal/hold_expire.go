@@ -35,9 +35,10 @@ type dayEntries struct {
 	entries int64
 }
 
-// findHeldDays returns the days that ended before a time and have something that a hold holds. Rows for searches may
-// have been changed in the store. So a day that has nothing held by them counts only when its entries were read, before
-// something of it goes from the table. It is not ok if seals were changed, which is reported: then nothing may go.
+// findHeldDays returns the days that ended before a time and have something that a hold holds. Somebody may have
+// changed the rows for searches. So where they show nothing that is held, the sealed entries of the day are read,
+// before something of it goes from the table. With isKnown false seals were changed, which is reported: then nothing
+// may go.
 func (e *evidence) findHeldDays(ctx context.Context, table string, before time.Time) (held daySet, isKnown bool,
 	err error) {
 	holds, err := e.readHolds(ctx)

@@ -48,7 +48,7 @@ func TestD126AHeldDayStaysWhenTheTimeGetsLonger(t *testing.T) {
 				t.Errorf("after a sweep before %s %d days are kept, %v", before, list.Days, err)
 			}
 		}
-		if n := found(t, st, journal.Query{}); n != 18 {
+		if n := countFound(t, st, journal.Query{}); n != 18 {
 			t.Errorf("%d authentications are found, want 18: 6 of the day that is held, and 12 of later ones", n)
 		}
 		checkWhole(t, st, keys, archiveNow.AddDate(0, 0, 1), 36, 0)
@@ -58,7 +58,7 @@ func TestD126AHeldDayStaysWhenTheTimeGetsLonger(t *testing.T) {
 		if err := st.Expire(t.Context(), april1.Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
-		if n := found(t, st, journal.Query{}); n != 12 {
+		if n := countFound(t, st, journal.Query{}); n != 12 {
 			t.Errorf("%d authentications are found after the hold was lifted, want 12", n)
 		}
 	})
@@ -157,7 +157,7 @@ func TestJ6WhatCameAfterAnErasureStays(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := found(t, st, journal.Query{Merchant: "shop 1"}); n != 1 {
+		if n := countFound(t, st, journal.Query{Merchant: "shop 1"}); n != 1 {
 			t.Errorf("%d authentications stay, want the one that came after the erasure", n)
 		}
 
@@ -173,7 +173,7 @@ func TestJ6WhatCameAfterAnErasureStays(t *testing.T) {
 		if _, err := st.EraseDue(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if n := found(t, st, journal.Query{Merchant: "shop 1"}); n != 0 {
+		if n := countFound(t, st, journal.Query{Merchant: "shop 1"}); n != 0 {
 			t.Errorf("%d authentications stay after the second erasure", n)
 		}
 	})
@@ -203,7 +203,7 @@ func TestJ6ADamagedDayKeepsNoOtherErasureBack(t *testing.T) {
 		if _, err := st.EraseDue(t.Context()); err == nil {
 			t.Error("nothing says that a day cannot be erased")
 		}
-		if n := found(t, st, journal.Query{From: time.Date(2026, 3, 31, 0, 0, 0, 0, time.UTC)}); n != 0 {
+		if n := countFound(t, st, journal.Query{From: time.Date(2026, 3, 31, 0, 0, 0, 0, time.UTC)}); n != 0 {
 			t.Errorf("%d authentications of other days stay", n)
 		}
 	})

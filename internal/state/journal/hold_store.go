@@ -88,7 +88,7 @@ func (e *evidence) readLeft(ctx context.Context) (all []leftErasure, err error) 
 	}
 	for n, sealed := range e.known.left {
 		l := leftErasure{n: n}
-		if e.keys.openWords(n, sealed, &l.leftText) { // of another file of keys nothing can be erased
+		if e.keys.openWords(n, sealed, &l.leftText) { // what was sealed with other keys cannot be read, so it cannot be done
 			all = append(all, l)
 		}
 	}

@@ -28,8 +28,8 @@ func addHold(t *testing.T, st journal.Store, h journal.Hold) {
 	}
 }
 
-// found counts the authentications that a search finds.
-func found(t *testing.T, st journal.Store, q journal.Query) int {
+// countFound counts the authentications that a search finds.
+func countFound(t *testing.T, st journal.Store, q journal.Query) int {
 	t.Helper()
 	q.Limit = 1000
 	page, err := st.Search(t.Context(), q)
@@ -78,10 +78,10 @@ func TestJ6AnErasureLeavesOutWhatAHoldHolds(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if n := found(t, st, q); n != test.held {
+				if n := countFound(t, st, q); n != test.held {
 					t.Errorf("%d authentications of the merchant stay, want %d", n, test.held)
 				}
-				if n := found(t, st, journal.Query{Merchant: "shop 0"}); n != 11 {
+				if n := countFound(t, st, journal.Query{Merchant: "shop 0"}); n != 11 {
 					t.Errorf("%d authentications of the other merchant stay, want 11", n)
 				}
 				checkWhole(t, st, keys, archiveNow.AddDate(0, 0, 1), 22+2*test.held, 0)
@@ -99,7 +99,7 @@ func TestJ6AnErasureLeavesOutWhatAHoldHolds(t *testing.T) {
 				if _, err := st.EraseDue(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if n := found(t, st, journal.Query{Merchant: "shop 1", From: day.Add(12 * time.Hour)}); n != 0 {
+				if n := countFound(t, st, journal.Query{Merchant: "shop 1", From: day.Add(12 * time.Hour)}); n != 0 {
 					t.Errorf("%d authentications stay that no hold holds", n)
 				}
 				if err := st.LiftHold(t.Context(), "case 2", "cli:jo"); err != nil {
@@ -108,7 +108,7 @@ func TestJ6AnErasureLeavesOutWhatAHoldHolds(t *testing.T) {
 				if _, err := st.EraseDue(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if n := found(t, st, q); n != 0 {
+				if n := countFound(t, st, q); n != 0 {
 					t.Errorf("%d authentications stay after both were lifted", n)
 				}
 				if list, err := st.Holds(t.Context()); err != nil || len(list.Data) > 0 || list.Waiting > 0 {
@@ -173,7 +173,7 @@ func TestD126RetentionKeepsDaysThatAHoldHolds(t *testing.T) {
 		if got := days(); got != "2026-03-31 2026-04-02" {
 			t.Errorf("there are %s", got)
 		}
-		if n := found(t, st, journal.Query{}); n != 13 {
+		if n := countFound(t, st, journal.Query{}); n != 13 {
 			t.Errorf("%d authentications are found, want 7 of the day that is held and 6 of the last one", n)
 		}
 		kept, err := st.Show(t.Context(), personal.Record.ID)
@@ -277,11 +277,11 @@ func TestA2NothingGoesWhileHoldsAreNotKnown(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				before := found(t, st, journal.Query{})
+				before := countFound(t, st, journal.Query{})
 				if _, _, err := st.Erase(t.Context(), journal.Query{Merchant: "shop 1"}); err != nil {
 					t.Fatal(err)
 				}
-				if n := found(t, st, journal.Query{}); n != before {
+				if n := countFound(t, st, journal.Query{}); n != before {
 					t.Errorf("%d of %d authentications are left by a process that knows the hold", n, before)
 				}
 				journal.ForgetSeals(t, st)

@@ -345,7 +345,7 @@ func isOfBefore(name string, day time.Time) bool {
 
 // isInPartition reports whether a partition, by its name, has a day of the set.
 func (s daySet) isInPartition(name string) bool {
-	text := strings.TrimPrefix(name[strings.LastIndexByte(name, '_')+1:], "m") // of a month as monthMark has it
+	text := strings.TrimPrefix(name[strings.LastIndexByte(name, '_')+1:], "m") // monthMark puts the m before a month
 	for day := range s {
 		if strings.HasPrefix(strings.ReplaceAll(day, "-", ""), text) {
 			return true

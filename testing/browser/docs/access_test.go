@@ -87,8 +87,8 @@ func TestAxeFindsNothingInTheDocs(t *testing.T) {
 	axe.Check(tab, "menu of a phone")
 }
 
-// TestDocsByKeyboardAlone: Tab reaches each control of each kind of page, with an outline that shows where one is. By
-// keys alone a reader finds a page, has a message checked, and chooses what the tables show.
+// TestDocsByKeyboardAlone: Tab reaches each control of each kind of page, with an outline that shows where one is. A
+// reader who has only keys finds a page, checks a message, and chooses what the tables show.
 func TestDocsByKeyboardAlone(t *testing.T) {
 	base := startSiteWithChecker(t)
 	tab := browsertest.NewBrowser(t)

@@ -42,12 +42,12 @@ func TestPicturesOfShopAndConsole(t *testing.T) {
 
 	must(t, chromedp.Do(tab, chromedp.Navigate(base)))
 	until(t, tab, `!!globalThis.pay?.onclick`)
-	c.take("shop", 900, 620)
+	c.photograph("shop", 900, 620)
 	payInShop(t, tab, base, "4000000000000072")
 	must(t, browsertest.Wait(tab, func() (bool, error) {
 		return browsertest.InAnyFrame(tab, `document.readyState === "complete" && !!document.querySelector("button[value=submit]")`)
 	}))
-	c.take("challenge", 900, 780)
+	c.photograph("challenge", 900, 780)
 	pressAtBank(t, tab, "submit")
 	until(t, tab, `location.pathname === "/order" && document.getElementById("learned")?.innerText.startsWith("Pushed")`)
 	id, err := chromedp.Run(tab, chromedp.Evaluate[string](`new URLSearchParams(location.search).get("authentication")`))
@@ -67,7 +67,7 @@ func TestPicturesOfShopAndConsole(t *testing.T) {
 	} {
 		must(t, chromedp.Do(tab, chromedp.Navigate(base+p.at)))
 		until(t, tab, `document.readyState === "complete" && !!document.querySelector("h1")`)
-		c.take(p.name, p.width, p.height)
+		c.photograph(p.name, p.width, p.height)
 	}
 	c.compareWithFolder()
 }
@@ -94,8 +94,8 @@ const pictureScale = 1.5
 // finishColours brings colours that are on their way to those of the other scheme to their end.
 const finishColours = `document.getAnimations().forEach((a) => a instanceof CSSTransition && a.finish())`
 
-// take takes a picture of what the tab shows, in both colours. Without a height it goes down to the end of the lanes.
-func (c *camera) take(name string, width, height int64) {
+// photograph keeps a picture of what the tab shows, in both colours. Without a height it goes down to the end of the lanes.
+func (c *camera) photograph(name string, width, height int64) {
 	c.t.Helper()
 	if height == 0 {
 		var err error

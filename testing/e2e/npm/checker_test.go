@@ -53,8 +53,8 @@ func readJudged(t *testing.T) (all []judged) {
 	return append(all, judged{"check", "", ""}, judged{"explain", "", "no message → at all"})
 }
 
-// judge asks the program.
-func (j judged) judge(t *testing.T, dir string) (v verdict) {
+// askProgram has the program judge the text.
+func (j judged) askProgram(t *testing.T, dir string) (v verdict) {
 	t.Helper()
 	rig.WriteFile(t, filepath.Join(dir, "text"), []byte(j.Text))
 	binary, err := exec.LookPath("threeds")
@@ -111,7 +111,7 @@ func TestCheckOfTheNpmPackageSaysWhatTheCommandSays(t *testing.T) {
 	}
 	seen := map[int]int{}
 	for i, j := range all {
-		want := j.judge(t, dir)
+		want := j.askProgram(t, dir)
 		seen[want.Status]++
 		if diff := cmp.Diff(want, got[i]); diff != "" {
 			t.Errorf("%s, scheme %q, of %.80q (-program +package):\n%s", j.Command, j.Scheme, j.Text, diff)
@@ -142,7 +142,7 @@ func TestCheckOfTheNpmPackageRunsInABundle(t *testing.T) {
 	got, err := chromedp.Run(tab, chromedp.Evaluate[verdict](`({ Status: verdict.status, Summary: verdict.summary, Stdout: verdict.stdout,
 		Stderr: verdict.stderr, Findings: verdict.findings })`))
 	rig.Must(t, err)
-	want := judged{"check", "", "{}"}.judge(t, dir)
+	want := judged{"check", "", "{}"}.askProgram(t, dir)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-program +page):\n%s", diff)
 	}
