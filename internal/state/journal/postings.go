@@ -90,7 +90,7 @@ func (db *database) postingMAC(start, key int64, at []byte) []byte {
 
 // postingText is what the MAC of a row of journal_postings is made over.
 func postingText(start, key int64, at []byte) []byte {
-	return fmt.Appendf(nil, "threeds journal posting %d %d %x", start, key, at)
+	return fmt.Appendf(nil, "threeds journal posting %d %d %s", start, key, at)
 }
 
 // readPostings makes the postings of an hour out of its records.
@@ -357,17 +357,38 @@ func (s *coarseSearch) intersect(ctx context.Context, keys []int64, in span,
 func (s *coarseSearch) timesOf(keys []int64, start int64, values [][]byte) (common []int64, ok bool) {
 	for i, key := range keys {
 		at, mac := values[2*i], values[2*i+1]
-		times, isTimes := decodeTimes(at)
-		if !isTimes || !s.db.ours.isMAC(mac, postingText(start, key, at)) {
+		if i > 0 && len(common) == 0 {
+			return nil, true // whatever the others say, no record has all values
+		}
+		if !s.db.ours.isMAC(mac, postingText(start, key, at)) {
 			return nil, false
 		}
-		if i == 0 {
-			common = times
+		if i > 0 {
+			common, ok = commonTimes(common, at)
 		} else {
-			common = slices.DeleteFunc(common, func(at int64) bool {
-				_, isIn := slices.BinarySearch(times, at)
-				return !isIn
-			})
+			common, ok = decodeTimes(at)
+		}
+		if !ok {
+			return nil, false
+		}
+	}
+	return common, true
+}
+
+// commonTimes keeps those of some times that encoded ones have, too. It reads these only as far as it has to.
+func commonTimes(some []int64, in []byte) (common []int64, ok bool) {
+	common = some[:0]
+	at := int64(-1)
+	for _, want := range some {
+		for at < want && len(in) > 0 {
+			step, n := binary.Uvarint(in)
+			if n <= 0 || step >= uint64(hourLen) {
+				return nil, false
+			}
+			at, in = max(at, 0)+int64(step), in[n:]
+		}
+		if at == want {
+			common = append(common, want)
 		}
 	}
 	return common, true

@@ -214,3 +214,29 @@ func TestJ5SearchReadsFewHoursOfPostings(t *testing.T) {
 		t.Errorf("all pages have %d records, want %d", len(got), hours)
 	}
 }
+
+// TestJ5CommonTimesAreThoseOfBoth: times that two postings of an hour have are found as a look at each of them finds
+// them, also where one is empty or ends early. What no posting has, such as a time after the hour, is not ok.
+func TestJ5CommonTimesAreThoseOfBoth(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	some := func(n int) (times []int64) {
+		for range n {
+			times = append(times, random.Int64N(300))
+		}
+		slices.Sort(times)
+		return slices.Compact(times)
+	}
+	for range 2000 {
+		a, b := some(random.IntN(40)), some(random.IntN(40))
+		want := slices.DeleteFunc(slices.Clone(a), func(at int64) bool { return !slices.Contains(b, at) })
+		got, ok := commonTimes(slices.Clone(a), encodeTimes(b))
+		if !ok || !slices.Equal(got, want) {
+			t.Fatalf("%v and %v: got %v, %v, want %v", a, b, got, ok, want)
+		}
+	}
+	for _, damaged := range [][]byte{{0x80}, encodeTimes([]int64{hourLen})} {
+		if _, ok := commonTimes([]int64{7}, damaged); ok {
+			t.Errorf("%x is ok", damaged)
+		}
+	}
+}

@@ -70,7 +70,7 @@ type rollupRow struct {
 
 // text is what the MAC of a row is made over.
 func (r *rollupRow) text() []byte {
-	return fmt.Appendf(nil, "threeds journal rollup %d %d %q %q %x", r.start, r.days, r.merchant, r.part, r.counts)
+	return fmt.Appendf(nil, "threeds journal rollup %d %d %q %q %s", r.start, r.days, r.merchant, r.part, r.counts)
 }
 
 // span is the time that a row is about.
