@@ -22,7 +22,8 @@ import (
 // its first byte.
 //
 // Only the client's time counts. A server that got no processor time may find that a limit has passed although the
-// bytes that it waits for have already arrived in the kernel. It then reads them, and the limit begins again.
+// bytes that it waits for have already arrived in the kernel. It then reads them, and the limit begins again. And an
+// answer that the server has only after the time to send it is sent: the client gets the time for a header to take it.
 type conn struct {
 	net.Conn
 	limiter *Limiter
@@ -33,6 +34,8 @@ type conn struct {
 	// the next byte is the first one of a handshake or a request
 	expectsFirstByte atomic.Bool
 	isInterrupted    atomic.Bool // a Read has to end, whatever has come
+	// when the time to send an answer ends, in milliseconds since 1970; 0 is never, and also after it began again
+	answerUntil atomic.Int64
 
 	position position // is the limiter's
 }
@@ -109,13 +112,32 @@ func (c *conn) hasUnreadBytes() bool {
 }
 
 // Write gives the client the whole time again for each part of a handshake: what was spent so far may have been ours.
+// It does so once for an answer whose time is over before anything of it is written. Without that, TLS would leave out
+// a record and send the next one, so that the client reads a bad MAC.
 func (c *conn) Write(p []byte) (int, error) {
-	if c.stage.Load() == stageHandshake {
-		if err := c.Conn.SetDeadline(deadline(time.Now(), c.limiter.headerTimeout)); err != nil {
-			return 0, err
-		}
+	now := time.Now()
+	until := c.answerUntil.Load()
+	var err error
+	switch {
+	case c.stage.Load() == stageHandshake:
+		err = c.Conn.SetDeadline(deadline(now, c.limiter.headerTimeout))
+	case until != 0 && until <= now.UnixMilli() && c.answerUntil.CompareAndSwap(until, 0):
+		err = c.Conn.SetWriteDeadline(deadline(now, c.limiter.headerTimeout))
+	}
+	if err != nil {
+		return 0, err
 	}
 	return c.Conn.Write(p)
+}
+
+// SetWriteDeadline implements [net.Conn].
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	until := int64(0)
+	if !t.IsZero() {
+		until = t.UnixMilli()
+	}
+	c.answerUntil.Store(until)
+	return c.Conn.SetWriteDeadline(t)
 }
 
 // startTimeout sets the time limit for the handshake or request that begins with a byte. For a handshake, net/http

@@ -2,6 +2,7 @@ package listen
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -313,6 +314,60 @@ func TestServerThatIsLateGivesTheClientItsTime(t *testing.T) {
 	}
 	if err := <-read; err != nil {
 		t.Errorf("the client's next part: %v", err)
+	}
+}
+
+// TestAnswerThatIsLateIsSent: an answer that the server has only after the time to send it reaches the client, over TLS,
+// too. A client that then does not take it has no further time.
+func TestAnswerThatIsLateIsSent(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter := new(Limiter)
+	s := &http.Server{ReadHeaderTimeout: time.Hour, ErrorLog: log.New(io.Discard, "", 0)}
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(-time.Second)); err != nil {
+			t.Error(err)
+		}
+		_, _ = w.Write(bytes.Repeat([]byte("late "), 2000)) // what the client reads says how it went
+	})
+	limiter.Attach(s)
+	ended := make(chan error)
+	go func() { ended <- s.Serve(tls.NewListener(limiter.Listener(l), secured())) }()
+	t.Cleanup(func() {
+		s.Close()
+		<-ended
+	})
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	for range 2 { // on the same connection
+		res, err := client.Get("https://" + l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		if err != nil || len(body) != 10000 {
+			t.Errorf("%d bytes, %v; want 10000", len(body), err)
+		}
+		res.Body.Close()
+	}
+
+	server, _ := startOver(t)
+	server.stage.Store(stageServed)
+	past := time.Now().Add(-time.Second)
+	if err := server.SetWriteDeadline(past); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(server, "late"); err != nil {
+		t.Errorf("an answer that is late: %v", err)
+	}
+	if err := server.Conn.SetWriteDeadline(past); err != nil { // as if the client had not taken it
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(server, "later"); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the rest of it, after the time that was given again: %v", err)
 	}
 }
 
