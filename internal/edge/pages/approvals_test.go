@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -219,6 +221,42 @@ func TestFourEyesEndAndAreRefused(t *testing.T) {
 	}
 	if w := s.postAs(person("jo", "", ""), at, url.Values{"do": {"carry"}}); w.Code != 200 || !strings.Contains(w.Body.String(), "threeds-admin-") {
 		t.Errorf("carry out: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestFourEyesOfOnePersonHaveANumber: twenty acts of a person wait. The next one is refused until one of them is
+// withdrawn; another person may ask.
+func TestFourEyesOfOnePersonHaveANumber(t *testing.T) {
+	t.Parallel()
+	s := newFourEyes(t)
+	ask := func(who string, n int) *httptest.ResponseRecorder {
+		name := "token" + strconv.Itoa(n)
+		return s.postAs(person(who, "token create", name), "/tokens", url.Values{"name": {name}, "role": {"viewer"}})
+	}
+	for n := range 20 {
+		if w := ask("jo", n); w.Code != 303 {
+			t.Fatalf("act %d: %d %s", n, w.Code, w.Body)
+		}
+	}
+	if w := ask("jo", 20); w.Code != 409 || !strings.Contains(w.Body.String(), "20 acts that you have asked for wait") {
+		t.Errorf("act 20: %d %s", w.Code, w.Body)
+	}
+	if w := ask("kim", 20); w.Code != 303 {
+		t.Errorf("another person: %d %s", w.Code, w.Body)
+	}
+	trail, err := s.Admin.Operators.Search(t.Context(), operator.Query{Who: "passkey:jo", Action: "approval.ask"})
+	must(t, err)
+	if len(trail) != 20 {
+		t.Errorf("the audit trail has %d entries of who has asked, want 20", len(trail))
+	}
+	waiting, err := s.Admin.Operators.Approvals(t.Context())
+	must(t, err)
+	own := slices.IndexFunc(waiting, func(w operator.Approval) bool { return w.AskedBy == "passkey:jo" })
+	if w := s.postAs(person("jo", "", ""), "/approvals/"+waiting[own].ID, url.Values{"do": {"refuse"}}); w.Code != 303 {
+		t.Errorf("withdraw: %d", w.Code)
+	}
+	if w := ask("jo", 21); w.Code != 303 {
+		t.Errorf("after one was withdrawn: %d %s", w.Code, w.Body)
 	}
 }
 

@@ -64,12 +64,24 @@ func Groups() []string {
 	return all
 }
 
+// maxWaiting is how many acts of one person wait for another one at most.
+const maxWaiting = 20
+
 // AskApproval keeps the form of an act until another person has allowed it. The actor has confirmed the act. card is
 // the card number that belongs into the form, sealed by the session; nil means that there is none.
 func (a *Acts) AskApproval(ctx context.Context, by operator.Actor, what operator.Intent, path string, form url.Values,
 	card []byte) error {
 	if err := Find(what.Act).Check(&by); err != nil {
 		return err
+	}
+	waiting, err := a.Operators.Approvals(ctx)
+	if err != nil {
+		return err
+	}
+	own := slices.DeleteFunc(waiting, func(w operator.Approval) bool { return !w.IsOwn(&by) })
+	if len(own) >= maxWaiting {
+		return refuse(Conflict, "%d acts that you have asked for wait for another person: withdraw one of them, or wait.",
+			len(own))
 	}
 	asked := operator.Approval{
 		Intent: what, Confirmed: by.Confirmed.By, AskedBy: by.Who, Asker: by.Identity, Group: by.Group, Path: path,
