@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -302,7 +303,7 @@ func (o *oracle) eval(expr string, at *doc) (result string) {
 			result = ""
 		}
 	}()
-	e := &evaluator{o: o, at: at, words: exprWord.FindAllString(expr, -1)}
+	e := &evaluator{o: o, at: at, words: wordsOf(expr)}
 	return fmt.Sprint(e.or())
 }
 
@@ -310,6 +311,18 @@ var (
 	exprWord   = regexp.MustCompile(`"[^"]*"|[A-Za-z0-9_.]+|==|!=|[()\[\],]`)
 	errUnknown = fmt.Errorf("unknown")
 )
+
+var exprWords sync.Map // of the words of each condition that was evaluated
+
+// wordsOf returns the words of a condition. The caller does not change them.
+func wordsOf(expr string) []string {
+	if words, ok := exprWords.Load(expr); ok {
+		return words.([]string)
+	}
+	words := exprWord.FindAllString(expr, -1)
+	exprWords.Store(expr, words)
+	return words
+}
 
 type evaluator struct {
 	o     *oracle

@@ -41,6 +41,29 @@ func (d *doc) remove(name string) {
 	d.members = slices.DeleteFunc(d.members, func(m docMember) bool { return m.name == name })
 }
 
+// clone copies the document with the objects and arrays in it.
+func (d *doc) clone() *doc {
+	to := &doc{slices.Clone(d.members)}
+	for i := range to.members {
+		to.members[i].value = cloneValue(to.members[i].value)
+	}
+	return to
+}
+
+func cloneValue(v any) any {
+	switch v := v.(type) {
+	case *doc:
+		return v.clone()
+	case []any:
+		list := slices.Clone(v)
+		for i := range list {
+			list[i] = cloneValue(list[i])
+		}
+		return list
+	}
+	return v
+}
+
 func (d *doc) json() []byte { return appendJSON(nil, d) }
 
 func appendJSON(b []byte, v any) []byte {

@@ -41,7 +41,7 @@ func (b *bench) several(r *rand.Rand, n int) {
 		return b.s.need(top) == "-" || len(p.way) == 0 && header[p.row.Name]
 	})
 	for range n {
-		m := b.s.full()
+		m := b.full.clone()
 		var done []string
 		keep := r.IntN(4) // of four members
 		for _, f := range b.s.fields() {

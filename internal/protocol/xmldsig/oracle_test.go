@@ -106,7 +106,7 @@ func TestSignedLikeXmlsec1(t *testing.T) {
 }
 
 // A document with a namespace that is a relative URI, wherever it is and used or not, is
-// refused; one with any other namespace is not. So does xmlsec1.
+// refused; one with any other namespace is not. xmlsec1 says the same.
 func TestRelativeNamespaces(t *testing.T) {
 	program := tool(t, "xmlsec1", "xmlsec1")
 	chain := newChain(t, 2, nil)
@@ -138,6 +138,10 @@ func TestRelativeNamespaces(t *testing.T) {
 					wantRefusal(t, doc, xmldsig.Refusal{Reason: xmldsig.RelativeSpace}, policy)
 				} else if _, err := verify(doc, policy); err != nil {
 					t.Errorf("%q at %s: %v", uri, place, err)
+				}
+				// A process takes long: each namespace is shown to xmlsec1 at one place, and one of each kind at all places.
+				if place != "root" && uri != "urn:x" && uri != "x" {
+					continue
 				}
 				theirs := xmlsec1(t, program, chain[0].cert.Raw, chainTime, doc)
 				if (theirs == nil) != good {

@@ -198,7 +198,7 @@ func TestK5BillingStaysWhenRecordsGo(t *testing.T) {
 			entries := writeBilled(t, st, keys, 2)
 			want := readBilling(t, st, allMonths)
 			before := len(recountBilling(t, st, allMonths))
-			for back := 90; back >= 0; back -= 15 {
+			for back := 90; back >= 0; back -= 30 {
 				for range 2 {
 					if err := st.Expire(t.Context(), day.AddDate(0, 0, -back)); err != nil {
 						t.Fatal(err)

@@ -174,7 +174,7 @@ func TestA2PostingsThatWereChangedAreNotTold(t *testing.T) {
 func TestJ5SearchReadsFewHoursOfPostings(t *testing.T) {
 	t.Parallel()
 	st, keys := openTestPostgres(t)
-	const hours = 3 * hoursAtOnce
+	const hours = hoursAtOnce + hoursAtOnce/4
 	var all []Entry
 	g := Generation{Authentications: hours, Days: 20, Merchants: 1, Seed: 5}
 	random := newRandom(g)

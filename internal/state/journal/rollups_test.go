@@ -369,7 +369,7 @@ func TestK5NodesWriteWhileTheyCount(t *testing.T) {
 	for i, st := range nodes {
 		random := rand.New(rand.NewPCG(4, uint64(i)))
 		work.Go(func() {
-			for range 25 {
+			for range 12 {
 				batch := []journal.Entry{randomEntry(keys, random, 30), randomEntry(keys, random, 30)}
 				_, err := st.Write(t.Context(), batch)
 				for tries := 1; err != nil && tries < 50; tries++ { // another node has written the same at the same time
