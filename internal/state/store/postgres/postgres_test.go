@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/openthreeds/threeds/internal/base/leaktest"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
@@ -56,6 +58,7 @@ type clock struct {
 	url    string
 	mu     sync.Mutex
 	at     time.Time
+	conn   *pgx.Conn // moves the clock; a connection for each time would cost more than what the stores do
 }
 
 func newClock(t *testing.T) *clock {
@@ -84,7 +87,17 @@ func (c *clock) pass(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = c.at.Add(d)
-	c.server.Exec(c.t, c.url, `UPDATE public.test_clock SET ms = $1`, c.at.UnixMilli())
+	if c.conn == nil {
+		conn, err := pgx.Connect(c.t.Context(), c.url)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.t.Cleanup(func() { _ = conn.Close(context.Background()) })
+		c.conn = conn
+	}
+	if _, err := c.conn.Exec(c.t.Context(), `UPDATE public.test_clock SET ms = $1`, c.at.UnixMilli()); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // TestContract runs the tests of the contract on two versions of PostgreSQL at the same time.

@@ -339,7 +339,7 @@ func TestCrashImages(t *testing.T) {
 		t.Fatal("the recording has no commit for each acknowledgement, or no checkpoint")
 	}
 	t.Run("killed at any call", func(t *testing.T) {
-		points := min(len(calls), countImages(t, 60))
+		points := min(len(calls), countImages(t, 30))
 		lost := replay(t, start, calls, points, func(c *crashPoint) image { return c.cached })
 		if t.Logf("points=%d lost=%d", points, lost); lost > 0 {
 			t.Errorf("%d acknowledged commits are lost", lost)
@@ -347,7 +347,7 @@ func TestCrashImages(t *testing.T) {
 	})
 	t.Run("power lost, any sectors written", func(t *testing.T) {
 		random := rand.New(rand.NewPCG(7, 8))
-		images := countImages(t, 100)
+		images := countImages(t, 50)
 		lost := replay(t, start, calls, images, func(c *crashPoint) image {
 			torn := c.durable.clone()
 			torn.tear(c.pending, random)

@@ -452,7 +452,7 @@ func testEraseEvents(c *check) {
 	c.wantEvent(other)
 	c.wantEvent(operator)
 	c.claim(nil, 9, "e3 to ep_1", "e4 to ep_1")
-	many := 1200 // more than any one statement removes
+	many := 600 // more than any one statement removes
 	for n := range many {
 		c.putEvent(c.eventOf("big", fmt.Sprintf("many%d", n), "w"))
 	}

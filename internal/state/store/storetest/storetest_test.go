@@ -498,7 +498,7 @@ func TestBrokenStoresFail(t *testing.T) {
 		{"Sweep frees one batch", "SweepMany", func(b *broken, _ *clock) {
 			b.sweep = func(ctx context.Context, now time.Time) (int, error) {
 				n, err := b.Memory.Sweep(ctx, now)
-				return min(n, 1000), err
+				return min(n, 500), err
 			}
 		}},
 		{"Sweep asks its own clock", "SweepBoundary", func(b *broken, _ *clock) {

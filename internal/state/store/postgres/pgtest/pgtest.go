@@ -14,8 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -39,8 +39,10 @@ type Server struct {
 	keeper *exec.Cmd
 	life   io.WriteCloser // see keep
 
-	frozen  bool
-	schemas atomic.Int64
+	frozen bool
+
+	schemasMu sync.Mutex
+	schemas   int // that were given to tests
 }
 
 // keep runs a server for as long as its standard input is open, and then ends it immediately, as a crash does. A word
@@ -294,12 +296,24 @@ func (s *Server) Halt() error {
 // Address is where the server listens.
 func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
+// schemasAtOnce is how many schemas are made on one connection: to begin one costs more than to make them.
+const schemasAtOnce = 16
+
 // Schema makes a place of its own for one test and returns its URL.
 func (s *Server) Schema(t testing.TB) string {
 	t.Helper()
-	name := fmt.Sprintf("t%d", s.schemas.Add(1))
-	s.Exec(t, s.url("public"), "CREATE SCHEMA "+name)
-	return s.url(name)
+	s.schemasMu.Lock()
+	defer s.schemasMu.Unlock()
+	name := func(n int) string { return fmt.Sprintf("t%d", n) }
+	if s.schemas%schemasAtOnce == 0 {
+		var all strings.Builder
+		for n := range schemasAtOnce {
+			fmt.Fprintf(&all, "CREATE SCHEMA %s;", name(s.schemas+n))
+		}
+		s.Exec(t, s.url("public"), all.String())
+	}
+	s.schemas++
+	return s.url(name(s.schemas - 1))
 }
 
 // url has a connect_timeout that a busy machine keeps, in the place of the usual three seconds.
