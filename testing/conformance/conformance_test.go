@@ -24,20 +24,30 @@ type programs struct{ server, conform string }
 
 // buildPrograms compiles the server and the conformance suite into a directory.
 func buildPrograms(dir string, flags ...string) (programs, error) {
-	args := slices.Concat([]string{"build", "-ldflags=-s -w"}, flags, []string{"-o", dir, "../../cmd/threeds", "../cmd/threeds-conform"})
-	cmd := exec.Command("go", args...)
+	flags = append(flags, "../../cmd/threeds", "../cmd/threeds-conform")
+	return programs{filepath.Join(dir, "threeds"), filepath.Join(dir, "threeds-conform")}, goBuild(dir, flags...)
+}
+
+// goBuild compiles programs into a directory.
+func goBuild(dir string, args ...string) error {
+	cmd := exec.Command("go", slices.Concat([]string{"build", "-ldflags=-s -w", "-o", dir}, args)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return programs{}, fmt.Errorf("go build: %w\n%s", err, out)
+		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
-	return programs{filepath.Join(dir, "threeds"), filepath.Join(dir, "threeds-conform")}, nil
+	return nil
 }
 
 // buildDir is where buildOnce puts the programs.
 var buildDir string
 
-// buildOnce makes the programs of this tree for all tests.
-var buildOnce = sync.OnceValues(func() (programs, error) { return buildPrograms(buildDir) })
+// buildOnce makes the programs of this tree for all tests. If THREEDS_BINARY names the server, that one is used.
+var buildOnce = sync.OnceValues(func() (programs, error) {
+	if server := os.Getenv("THREEDS_BINARY"); server != "" {
+		return programs{server, filepath.Join(buildDir, "threeds-conform")}, goBuild(buildDir, "../cmd/threeds-conform")
+	}
+	return buildPrograms(buildDir)
+})
 
 func TestMain(m *testing.M) {
 	var err error

@@ -3,6 +3,7 @@ package conformance
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -116,13 +117,55 @@ func (l *lab) open() error {
 	if l.plan.prepare != nil {
 		l.plan.prepare(l)
 	}
+	if err := l.makeKeys(); err != nil {
+		return err
+	}
+	return l.start(!l.plan.unready)
+}
+
+// A newStore is what a program has in the folder of its store when two keys were made.
+type newStore struct {
+	key, other string
+	files      map[string][]byte // by name
+}
+
+// newStores has one newStore for each program, by its path: making keys takes two processes, and there are many labs.
+var (
+	newStoresMu sync.Mutex
+	newStores   = map[string]*newStore{}
+)
+
+// makeKeys makes the API keys of the lab in its store, or copies a store with keys.
+func (l *lab) makeKeys() (err error) {
+	newStoresMu.Lock()
+	defer newStoresMu.Unlock()
+	dir := filepath.Join(l.dir, "data") // as writeConfig says
+	if made := newStores[l.binary]; made != nil {
+		l.key, l.other = made.key, made.other
+		err := os.Mkdir(dir, 0o700)
+		for name, content := range made.files {
+			err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+		}
+		return err
+	}
 	if l.key, err = l.newKey("Shop"); err != nil {
 		return err
 	}
 	if l.other, err = l.newKey("Other"); err != nil {
 		return err
 	}
-	return l.start(!l.plan.unready)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	made := &newStore{l.key, l.other, map[string][]byte{}}
+	for _, entry := range entries {
+		if made.files[entry.Name()], err = os.ReadFile(filepath.Join(dir, entry.Name())); err != nil {
+			return err
+		}
+	}
+	newStores[l.binary] = made
+	return nil
 }
 
 // writeConfig makes the configuration and the files that it names.
