@@ -140,7 +140,7 @@ func codesFor(name, only string, v Version) *Codes {
 func (c *Codes) withResults(v Version) *Codes {
 	c = &Codes{Name: c.Name, Values: c.Values, Ranges: c.Ranges, Open: c.Open}
 	for i := range c.pairs {
-		c.pairs[i] = c.searchCode(fmt.Appendf(nil, "%02d", i), v)
+		c.pairs[i] = c.searchCode([]byte{'0' + byte(i/10), '0' + byte(i%10)}, v)
 	}
 	return c
 }

@@ -454,6 +454,9 @@ func factRowsOf(table *Table, prefix string) []bool {
 			continue
 		}
 		for _, condition := range other.conditions() {
+			if !strings.Contains(condition, prefix+".") {
+				continue // The regular expression takes much longer to find that out, at each start of the program.
+			}
 			for _, match := range reference.FindAllStringSubmatch(condition, -1) {
 				isFact[table.row(names.ids[match[1]])] = true
 			}

@@ -408,7 +408,7 @@ func cellsOf(fields []Field) (cells [12][]byte) {
 
 // agreedCell returns the presence that the columns of a view have in common.
 func (f *Field) agreedCell(ch Channel, cat Category) byte {
-	count := make(map[byte]int)
+	var count [1 << 8]int // by presence
 	n := 0
 	for _, oneCh := range Channels() {
 		for _, oneCat := range Categories() {
