@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +29,8 @@ import (
 
 // NewBrowser returns the context of a new tab, for the test alone, with cookies and storage of its own. The tab ends
 // with the test. In a package whose TestMain calls [Main], all tests share one browser process. A test with further
-// flags for the command line, such as "--lang=da", has a process of its own, which is the whole Chromium.
+// flags for the command line, such as "--lang=da", has a process of its own. It is the whole Chromium, unless the flags
+// are of the network alone.
 func NewBrowser(t testing.TB, flags ...string) context.Context {
 	t.Helper()
 	if len(flags) == 0 && shared.isOn {
@@ -94,8 +96,8 @@ const sharedPreferences = `{"profile":{"block_third_party_cookies":false,"cookie
 func startBrowser(t testing.TB, preferences string, flags ...string) context.Context {
 	t.Helper()
 	programs := smallFirst
-	if preferences != "" || len(flags) > 0 {
-		programs = wholeFirst // chromium-headless-shell ignores many of them
+	if preferences != "" || slices.ContainsFunc(flags, isForWholeChromium) {
+		programs = wholeFirst
 	}
 	browser, err := startProcess(find(t, programs), preferences, flags...)
 	if err != nil {
@@ -103,6 +105,12 @@ func startBrowser(t testing.TB, preferences string, flags ...string) context.Con
 	}
 	t.Cleanup(browser.end)
 	return limited(t, browser.tab)
+}
+
+// isForWholeChromium reports whether chromium-headless-shell may ignore a flag. It follows those of the network.
+func isForWholeChromium(flag string) bool {
+	name, _, _ := strings.Cut(flag, "=")
+	return name != "--host-resolver-rules" && name != "--ignore-certificate-errors-spki-list"
 }
 
 // reportTime is what is kept of the time limit of the test binary, so that a test that waits for ever can say for what.
