@@ -143,11 +143,18 @@ func TestNamesAndCodesFindWhereTheyAreExplained(t *testing.T) {
 	}
 }
 
-// TestPagesFitEveryScreen: no page is wider than the screen, in light and in dark, and each is shown with its style.
+// TestPagesFitEveryScreen: no page is wider than the screen, in light and in dark, and each is shown with its style. A
+// short walk looks at some pages and screens alone.
 func TestPagesFitEveryScreen(t *testing.T) {
 	base, pages := startSite(t)
 	tab := browsertest.NewBrowser(t)
-	if !browsertest.HasLongWalks() {
+	type look struct {
+		width  int64
+		scheme string
+	}
+	looks := []look{{1280, "light"}, {1280, "dark"}, {768, "light"}, {375, "light"}, {375, "dark"}, {320, "light"}, {320, "dark"}}
+	if !browsertest.HasLongWalks() { // each width of a layout once, and what is narrow where it is narrowest
+		looks = []look{{1280, "light"}, {768, "light"}, {320, "dark"}}
 		pages = []string{
 			"index.html", "search.html?q=ECI+06", "quickstart.html", "configuration.html", "operating/index.html", "reference/areq.html",
 			"reference/codes.html", "test-cards.html", "schemes.html", "authorisation.html", "operating/pci.html", "error-finder.html",
@@ -156,10 +163,7 @@ func TestPagesFitEveryScreen(t *testing.T) {
 	}
 	for _, page := range pages {
 		must(t, chromedp.Do(tab, chromedp.Navigate(base+page)))
-		for _, look := range []struct {
-			width  int64
-			scheme string
-		}{{1280, "light"}, {1280, "dark"}, {768, "light"}, {375, "light"}, {375, "dark"}, {320, "light"}, {320, "dark"}} {
+		for _, look := range looks {
 			must(t, chromedp.Do(tab, browsertest.View(look.width, 800, look.scheme)))
 			wide, err := chromedp.Run(tab, chromedp.Evaluate[string](`(() => {
 				if (getComputedStyle(document.body).fontSize !== "15px") return "no style"
