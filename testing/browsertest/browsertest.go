@@ -297,12 +297,13 @@ func IssuerFrame(t testing.TB, ctx context.Context, selector string) *chromedp.N
 // chromedp.FromNode it works while the frame goes from one page to the next.
 func InFrame(t testing.TB, ctx context.Context, expression string) {
 	t.Helper()
+	began := time.Now()
 	for {
 		is, err := inFrame(ctx, expression)
 		if is {
 			return
 		}
-		if !pause(ctx) {
+		if !pause(ctx, began) {
 			t.Fatalf("in the frame, %s: %v", expression, err)
 		}
 	}
@@ -403,9 +404,10 @@ func Root(t testing.TB) string {
 // productModule is the first line of the go.mod at the root of the repository.
 const productModule = "module github.com/openthreeds/threeds\n"
 
-// pause waits a moment before something is asked again. It reports false if the context has ended.
-func pause(ctx context.Context) bool {
-	timer := time.NewTimer(pollInterval)
+// pause waits a moment before something is asked again, longer in a wait that began long ago. It reports false if the
+// context has ended.
+func pause(ctx context.Context, began time.Time) bool {
+	timer := time.NewTimer(min(max(pollInterval, time.Since(began)/pollsOfAWait), longestPollInterval))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -415,6 +417,11 @@ func pause(ctx context.Context) bool {
 	}
 }
 
-// pollInterval is how long a test waits before it asks a page again. A page that is asked more often
-// keeps a processor busy.
-const pollInterval = 50 * time.Millisecond
+// pollInterval is how long a test waits before it asks a page again. In a long wait it is a part of the time so far, but
+// no more than longestPollInterval. A page that is asked more often keeps a processor busy, above all when the machine is
+// slow and many tests wait.
+const (
+	pollInterval        = 50 * time.Millisecond
+	longestPollInterval = 250 * time.Millisecond
+	pollsOfAWait        = 8
+)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 )
 
 // An Engine is what a browser is built on.
@@ -138,12 +139,13 @@ const clickTries = 20
 // Wait polls until a condition is met. Its error has the last reason why it was not. The context of a tab ends shortly
 // before the time limit of the test binary.
 func Wait(ctx context.Context, condition func() (bool, error)) error {
+	began := time.Now()
 	for {
 		is, err := condition()
 		if is && err == nil {
 			return nil
 		}
-		if !pause(ctx) {
+		if !pause(ctx, began) {
 			return errors.Join(ctx.Err(), err)
 		}
 	}
