@@ -70,7 +70,8 @@ func testOutside(ctx context.Context, r *runner, log io.Writer) error {
 // them is alone at the end.
 var longest = []string{
 	"testing/browser/sandbox", "testing/browser/hosted", "testing/conformance", "testing/e2e/crash", "testing/e2e/browser",
-	"testing/e2e/cluster", "testing/e2e/operators",
+	"testing/e2e/cluster", "testing/e2e/lifecycle", "testing/e2e/operators", "testing/browser/docs", "testing/browser/console",
+	"testing/e2e/ranges", "testing/e2e/api",
 }
 
 // turn is the place of a package in longest, or the one after it.
@@ -119,7 +120,7 @@ func (r *runner) flags(g group) []string {
 	case race:
 		flags = append(flags, fmt.Sprintf("-p=%d", runtime.NumCPU()+1), "-race", withoutRace, "-shuffle=on", "-skip="+r.raceList.pattern())
 	case database, e2e, browser:
-		flags = append(flags, fmt.Sprintf("-p=%d", runtime.NumCPU()+2), "-count=1")
+		flags = append(flags, fmt.Sprintf("-p=%d", runtime.NumCPU()+3), "-count=1")
 	}
 	return flags
 }
