@@ -248,7 +248,7 @@ func TestStopOfTheNpmPackageComesToItsEnd(t *testing.T) {
 		echo '{}' > "$2"
 		echo ready
 		cat # until its standard input ends
-		head -c 3000000000 /dev/zero | tail -c 1 >&2 & # something that is slow to end, and has the same outputs
+		tail --pid=$$ -s 0.1 -f /dev/null >&2 & # something that ends after the program, and has the same outputs
 	`))
 	rig.Must(t, os.Chmod(program, 0o755))
 	out := output(t, node(t, dir, []string{"THREEDS_BINARY=" + program}, "node", "--input-type=module", "-e", `
