@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -95,6 +96,18 @@ func (g Generation) batches(ctx context.Context, now time.Time, keys *Keys) <-ch
 		}
 	}()
 	return made
+}
+
+// Records returns the records of a generation that ends now, the oldest first.
+func (g Generation) Records(now time.Time) iter.Seq[Record] {
+	return func(yield func(Record) bool) {
+		random := newRandom(g)
+		for n := range g.Authentications {
+			if !yield(g.entry(n, now, nil, random).Record) {
+				return
+			}
+		}
+	}
 }
 
 // Card returns the nth card of the generation: a test number that is shared by about ten authentications.

@@ -2,6 +2,8 @@ package journal_test
 
 import (
 	"cmp"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"testing"
@@ -19,7 +21,95 @@ func BenchmarkSearchOfSize(b *testing.B) {
 	benchmarkSize(b, j.Store, j.Generation, j.Now, j.IsKept)
 }
 
-// BenchmarkFilesOfSize does the same with files of SQLite.
+// fields are the coarse fields of a record, each a number of its own.
+type fields [6]uint16
+
+// A scan finds records among all that were generated, by a look at each.
+type scan struct {
+	numbers map[string]uint16 // of the values of all fields; 0 is none
+	words   []string          // by number
+	at      []int64           // when each record was made, the oldest first
+	of      []fields          // of each record
+}
+
+func (s *scan) number(value string) uint16 {
+	if n, ok := s.numbers[value]; ok {
+		return n
+	}
+	n := uint16(len(s.words))
+	s.numbers[value], s.words = n, append(s.words, value)
+	return n
+}
+
+func newScan(g journal.Generation, now time.Time) *scan {
+	s := &scan{numbers: map[string]uint16{"": 0}, words: []string{""}}
+	for r := range g.Records(now) {
+		s.at = append(s.at, r.Created.UnixMilli())
+		s.of = append(s.of, fields{s.number(r.Merchant), s.number(r.Card.Scheme), s.number(r.ACS), s.number(r.Status),
+			s.number(r.Result), s.number(r.TransStatusReason)})
+	}
+	return s
+}
+
+// random returns a query for some fields and the time of a record, some of which another record has, and the numbers of
+// the records that it finds, the newest first.
+func (s *scan) random(random *rand.Rand) (q journal.Query, found []int) {
+	one, other := random.IntN(len(s.of)), random.IntN(len(s.of))
+	var want fields
+	for i, to := range []*string{&q.Merchant, &q.Scheme, &q.ACS, &q.Status, &q.Result, &q.Reason} {
+		switch random.IntN(6) {
+		case 0, 1:
+			want[i] = s.of[one][i]
+		case 2:
+			want[i] = s.of[other][i]
+		}
+		*to = s.words[want[i]]
+	}
+	q.Limit = 1 + random.IntN(100)
+	begin, end := int64(0), int64(math.MaxInt64)
+	if random.IntN(2) == 0 {
+		begin = s.at[one] - random.Int64N(int64(30*24*time.Hour/time.Millisecond))
+		end = s.at[one] + 1 + random.Int64N(int64(24*time.Hour/time.Millisecond))
+		q.From, q.To = time.UnixMilli(begin), time.UnixMilli(end)
+	}
+	for n, of := range slices.Backward(s.of) {
+		fits := s.at[n] >= begin && s.at[n] < end
+		for i := range want {
+			fits = fits && (want[i] == 0 || want[i] == of[i])
+		}
+		if fits {
+			if found = append(found, n); len(found) == q.Limit {
+				break
+			}
+		}
+	}
+	return q, found
+}
+
+// BenchmarkSearchEqualsAScan makes one random search for each round, and compares its page with a look at all records
+// that were generated: -benchtime=1000x makes a thousand.
+func BenchmarkSearchEqualsAScan(b *testing.B) {
+	j := journaltest.Open(b)
+	all := newScan(j.Generation, j.Now)
+	random := rand.New(rand.NewPCG(1, 2))
+	for b.Loop() {
+		q, found := all.random(random)
+		page, err := j.Store.Search(b.Context(), q)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(page.Records) != len(found) {
+			b.Fatalf("%+v: %d records, want %d", q, len(page.Records), len(found))
+		}
+		for i, r := range page.Records {
+			if want := j.Generation.ID(found[i], j.Now); r.ID != want {
+				b.Fatalf("%+v: record %d is %s, want %s", q, i, r.ID, want)
+			}
+		}
+	}
+}
+
+// BenchmarkFilesOfSize does the same as BenchmarkSearchOfSize with files of SQLite.
 func BenchmarkFilesOfSize(b *testing.B) {
 	keys := journal.NewKeys()
 	st, err := journal.OpenFiles(b.TempDir(), keys)
