@@ -61,20 +61,20 @@ type describer struct {
 	hash    func(name string, value []byte) string // set for WithheldJSON
 }
 
-// withheld returns what masked JSON shows in place of a value.
-func (d *describer) withheld(f *Field, i uint32) string {
+// appendWithheld appends what masked JSON shows in place of a value.
+func (d *describer) appendWithheld(out []byte, f *Field, i uint32) []byte {
 	if d.hash == nil {
-		return maskedValue
+		return append(out, `"`+maskedValue+`"`...)
 	}
 	value := d.m.raw(i)
 	if d.m.nodes[i].kind == jsonString {
 		value = d.m.text(i, nil)
 	}
-	text := fmt.Sprintf("[withheld, %d bytes]", len(value))
+	out = append(strconv.AppendInt(append(out, `"[withheld, `...), int64(len(value)), 10), " bytes]"...)
 	if hash := d.hash(f.Name, value); hash != "" {
-		text += " hash " + hash
+		out = append(append(out, " hash "...), hash...)
 	}
-	return text
+	return append(out, '"')
 }
 
 // MaskedJSON returns m as JSON, masked as Describe does it. A value that must not be shown, or that has no row in
@@ -84,7 +84,8 @@ func (m *Message) MaskedJSON(nulls ...string) []byte {
 }
 
 // WithheldJSON returns m as MaskedJSON does, but says of a value that is not shown how long it was, as
-// "[withheld, 28 bytes]". Hash returns a text that stands behind it, as " hash 1f3a"; "" means that none does.
+// "[withheld, 28 bytes]". Hash returns letters and digits that stand behind it, as " hash 1f3a"; "" means that none
+// do.
 func (m *Message) WithheldJSON(hash func(name string, value []byte) string) []byte {
 	return m.maskedJSON(hash, nil)
 }
@@ -215,25 +216,37 @@ func (d *describer) appendMaskedValue(out []byte, f *Field, i uint32) []byte {
 			switch {
 			case isTable && d.m.nodes[j].kind == jsonObject:
 				out = d.appendMasked(out, f.Of, j, nil)
-			case d.maskedString(f, j, lo, hi) != maskedValue:
+			case d.isShown(f, j, lo, hi):
 				out = append(out, d.m.raw(j)...)
 			default:
-				out = append(out, quote(d.withheld(f, j))...)
+				out = d.appendWithheld(out, f, j)
 			}
 		}
 		return append(out, ']')
+	case n.kind == jsonString && f.Mask != PAN:
+		if f.Mask == Clear && !f.Array && d.isShown(f, i, f.Min, f.Max) {
+			return append(out, d.m.raw(i)...)
+		}
+		return d.appendWithheld(out, f, i)
 	}
 	text := maskedValue
 	if f.Kind != Object {
 		text = d.maskedText(f, i)
 	}
-	if f.Mask == Clear && text != maskedValue {
+	switch {
+	case text == maskedValue:
+		return d.appendWithheld(out, f, i)
+	case f.Mask == Clear:
 		return append(out, d.m.raw(i)...)
 	}
-	if text == maskedValue {
-		text = d.withheld(f, i)
-	}
 	return append(out, quote(text)...)
+}
+
+// isShown reports whether masked JSON shows a value as it is, where its field allows that: it is a valid string of lo
+// to hi characters.
+func (d *describer) isShown(f *Field, i uint32, lo, hi int) bool {
+	return d.m.nodes[i].kind == jsonString && f.Kind.isText() && d.checker.textFault(f, i, lo, hi) == 0 &&
+		string(d.m.text(i, nil)) != maskedValue
 }
 
 // describeObject writes the members of an object by its table. If the table is nil, no
