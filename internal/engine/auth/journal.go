@@ -53,14 +53,13 @@ func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent *journ
 		kinds = kinds[len(kinds)-1:]
 	}
 	base.Updated = at.UTC()
-	var entries []journal.Entry
-	for _, kind := range kinds {
-		entry := journal.Entry{Kind: kind, Record: *base, CardHash: rec.CardHash}
-		for _, step := range e.journalSteps(kind, rec, base, at, sent) {
-			step.At = step.At.UTC()
-			entry.Steps = append(entry.Steps, step)
+	entries := make([]journal.Entry, len(kinds))
+	for i, kind := range kinds {
+		steps := e.journalSteps(kind, rec, base, at, sent)
+		for k := range steps {
+			steps[k].At = steps[k].At.UTC()
 		}
-		entries = append(entries, entry)
+		entries[i] = journal.Entry{Kind: kind, Record: *base, Steps: steps, CardHash: rec.CardHash}
 	}
 	return entries
 }
@@ -211,7 +210,8 @@ func requestSteps(rec *txn.Record) []journal.Step {
 	if rec.Version == "" {
 		lookup.Findings = []string{"no directory has the card"}
 	}
-	return []journal.Step{{Step: "request", At: rec.CreatedAt(), Findings: rec.Changes}, lookup}
+	steps := make([]journal.Step, 0, 6) // with those that follow when an answer comes
+	return append(steps, journal.Step{Step: "request", At: rec.CreatedAt(), Findings: rec.Changes}, lookup)
 }
 
 // answerSteps are the answer of the directory, or what came instead, and what follows immediately from it.

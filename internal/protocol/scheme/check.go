@@ -298,14 +298,24 @@ type RuleName struct {
 // by its version, channel and category as text. If the sheet no longer has the rule, the Finding has only what the name
 // says.
 func (s *Sheet) Find(name RuleName, version, channel, category string, at time.Time) *Finding {
-	unknown := &Finding{
+	if r := s.findRule(name, version, channel, category); r != nil {
+		if at.Before(r.since) {
+			return &r.later
+		}
+		return &r.now
+	}
+	return &Finding{
 		Element: name.Element, Elements: strings.Split(name.Element, "|"), Rule: name.Kind,
 		InForce: name.Since <= at.UTC().Format(time.DateOnly),
 		Text:    name.Element + ": " + string(name.Kind.Level()),
 	}
+}
+
+// findRule returns the rule of a name; nil if the sheet does not have it.
+func (s *Sheet) findRule(name RuleName, version, channel, category string) *rule {
 	v, ok := message.ParseVersion(version)
 	if s == nil || !ok {
-		return unknown
+		return nil
 	}
 	ch, isChannel := message.ParseChannel(channel)
 	if !isChannel {
@@ -318,17 +328,15 @@ func (s *Sheet) Find(name RuleName, version, channel, category string, at time.T
 	rules := s.rules[v][ch][cat]
 	for i := range rules {
 		r := &rules[i]
+		if r.now.Element != name.Element {
+			continue
+		}
 		since, _ := r.now.Since.Days()
-		_, until := r.now.Until.Days()
-		switch {
-		case (RuleName{r.now.Element, r.now.Rule, since, until}) != name:
-		case at.Before(r.since):
-			return &r.later
-		default:
-			return &r.now
+		if _, until := r.now.Until.Days(); name == (RuleName{r.now.Element, r.now.Rule, since, until}) {
+			return r
 		}
 	}
-	return unknown
+	return nil
 }
 
 // Name is how the operator's own rules call the scheme; "" without such rules.
