@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -30,6 +31,7 @@ func FuzzCleanMessages(f *testing.F) {
 		"ann@shop.example", "%34%30%30%30", "&#52;&#48;&#48;&#48;", "AAABBCJZUwAAAAAAUFlTAAAAAAA=", "A000000802-001", "threeDSRequestorAuthenticationInfo",
 		`{"errorDetail":"x","a":["1",{"name":"4000000000000002"}],"b":1.50e3,"c":-0,"d":null}`, `{"name":{"x":"AAABBCJZUwAAAAAAUFlTAAAAAAA="}}`,
 		`{"cardholderInfo":"ü"}`, `["\u0034"]`, `{"a" :1}`, `"<>&"`,
+		`{"a \"":" b\\"}`, `["\\" ,"a"]`, `["\\\""," "]`, `[1,2] `, `1`,
 	} {
 		f.Add(text)
 	}
@@ -46,6 +48,10 @@ func FuzzCleanMessages(f *testing.F) {
 		message := []byte(text)
 		if !jsontext.Value(message).IsValid() {
 			return // package message does not write such
+		}
+		compact := jsontext.Value(bytes.Clone(message))
+		if err := compact.Compact(); err != nil || hasBlanks(message) != (len(compact) != len(message)) {
+			t.Errorf("hasBlanks(%s) is %v, and without them it is %s, %v", text, hasBlanks(message), compact, err)
 		}
 		if got := scrubMessage(message, isKnownWord); isCleanMessage(message) && string(got) != text {
 			t.Errorf("the message %s is called clean and becomes %s", text, got)

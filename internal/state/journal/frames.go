@@ -94,18 +94,19 @@ func (db *database) nextFrame() int64 {
 func (db *database) addFrame(w *framesToWrite, entries []*Entry, records [][]byte, head *chainHead) error {
 	made, _ := spanOfDay(entries[0].Record.Created)
 	f := frame{made: made, n: db.nextFrame(), first: head.seq + 1}
-	f.chain = db.chainName(f.day())
+	f.chain, f.digests = db.chainName(f.day()), make([]byte, 0, len(entries)*sha256.Size)
 	items, messages, personal := db.items[:0], db.messages[:0], db.personal[:0]
 	hasMessages, hasPersonal := false, false
 	for i, e := range entries {
-		bare, kept, err := splitMessages(e)
+		bare, kept, err := splitMessages(e, db.steps)
 		if err != nil {
 			return err
 		}
-		content, err := contentOf(&bare, records[i])
+		content, err := appendContent(db.content[:0], &bare, records[i])
 		if err != nil {
 			return err
 		}
+		db.steps, db.content = bare.Steps, content // the next entry takes their room
 		item := frameItem{
 			id: e.Record.ID, kind: string(e.Kind), merchant: e.Record.Merchant, card: e.CardHash, salt: make([]byte, 16),
 			content: content,

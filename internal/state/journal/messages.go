@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -28,10 +29,10 @@ type keptMessage struct {
 }
 
 // splitMessages returns an entry without the messages of its steps, which have their digests, and these messages. It is
-// without the personal data of its steps, too.
-func splitMessages(e *Entry) (bare Entry, kept []keptMessage, err error) {
+// without the personal data of its steps, too. Its steps take the room of others.
+func splitMessages(e *Entry, room []Step) (bare Entry, kept []keptMessage, err error) {
 	bare = *e
-	bare.Steps = slices.Clone(e.Steps)
+	bare.Steps = append(room[:0], e.Steps...)
 	for i := range bare.Steps {
 		s := &bare.Steps[i]
 		s.Personal = nil
@@ -55,18 +56,23 @@ func splitMessages(e *Entry) (bare Entry, kept []keptMessage, err error) {
 
 // hasBlanks reports whether JSON has blanks outside its strings.
 func hasBlanks(text []byte) bool {
-	isInside := false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\\':
-			i++
-		case c == '"':
-			isInside = !isInside
-		case c <= ' ' && !isInside:
+	isInside, isEscaped := false, false
+	for {
+		n := bytes.IndexByte(text, '"')
+		if n < 0 {
+			n = len(text)
+		}
+		if part := text[:n]; isInside {
+			isEscaped = (len(part)-len(bytes.TrimRight(part, `\`)))%2 == 1
+		} else if slices.ContainsFunc(part, func(c byte) bool { return c <= ' ' }) {
 			return true
 		}
+		if n == len(text) {
+			return false
+		}
+		isInside = !isInside || isEscaped
+		text = text[n+1:]
 	}
-	return false
 }
 
 // appendMessages appends messages as JSON, without blanks.

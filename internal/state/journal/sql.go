@@ -41,8 +41,9 @@ type database struct {
 	frames  int64                 // how many frames were numbered
 
 	// Buffers of the writer.
-	items, messages, personal, text, packed, row []byte
-	ours                                         *Keys
+	items, messages, personal, text, packed, row, content []byte
+	steps                                                 []Step
+	ours                                                  *Keys
 
 	changed *atomic.Uint64 // counts rows that were read and are not as they were written
 }
@@ -374,17 +375,22 @@ func (db *database) withoutKnown(ctx context.Context, tx *sql.Tx, entries []Entr
 	return entries, nil
 }
 
-// contentOf returns the JSON of an entry, given that of its record.
-func contentOf(e *Entry, record []byte) ([]byte, error) {
-	kind, kindErr := json.Marshal(e.Kind)
-	steps, stepsErr := json.Marshal(e.Steps)
-	b := make([]byte, 0, len(kind)+len(record)+len(steps)+len(`{"kind":,"record":,"steps":}`))
-	b = append(append(append(b, `{"kind":`...), kind...), `,"record":`...)
-	b = append(b, record...)
+// appendContent appends the JSON of an entry, given that of its record.
+func appendContent(b []byte, e *Entry, record []byte) ([]byte, error) {
+	kind, err := json.Marshal(e.Kind)
+	if err != nil {
+		return nil, err
+	}
+	b = append(append(b, `{"kind":`...), kind...)
+	b = append(append(b, `,"record":`...), record...)
 	if len(e.Steps) > 0 {
+		steps, err := json.Marshal(e.Steps)
+		if err != nil {
+			return nil, err
+		}
 		b = append(append(b, `,"steps":`...), steps...)
 	}
-	return append(b, '}'), errors.Join(kindErr, stepsErr)
+	return append(b, '}'), nil
 }
 
 // keyOf returns the key of a day that was read or made before, or nil.
