@@ -12,9 +12,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 )
 
-// journalSettle is how long the journal may go on with what a burst has left: entries are written within a fifth of a
-// second.
-const journalSettle = 500 * time.Millisecond
+// journalSettle is how long the journal may go on with what a burst has left: entries are written within a second.
+const journalSettle = time.Second
 
 // journalCost measures what the journal costs with the embedded store: with a directory that answers immediately, and
 // with one that takes its time, so that each claim waits for its answer.

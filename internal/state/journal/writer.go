@@ -9,8 +9,8 @@ import (
 
 const (
 	queueLen  = 8192                   // entries that may wait for the writer
-	batchLen  = 500                    // entries that are written at once
-	batchWait = 200 * time.Millisecond // how long an entry waits for others
+	batchLen  = 8 * frameLen           // entries that are written at once
+	batchWait = 500 * time.Millisecond // how long an entry waits for others, so that they share a commit
 	claimsLen = 8192                   // claims that may wait for their answers, which have their steps, too
 	writeTime = 5 * time.Second        // how long one batch may take
 	rollTime  = 5 * time.Second        // how long rollups are made in each minute

@@ -13,8 +13,8 @@ import (
 )
 
 // TestJ4UnderASlowDirectoryAClaimIsNotWritten: while a directory takes more than a second to answer, the journal writes
-// five batches of other requests, each of which collects for a fifth of a second. None has the claim that waits. The
-// answer is written in its place, and has its steps once.
+// five batches of other requests, each of which collects for half a second. None has the claim that waits. The answer is
+// written in its place, and has its steps once.
 func TestJ4UnderASlowDirectoryAClaimIsNotWritten(t *testing.T) {
 	t.Parallel()
 	ca := rig.NewAuthority(t)
