@@ -4,20 +4,23 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"math"
 	"slices"
 	"strings"
 )
 
+// recordRoom is how long the JSON of most records is at most.
+const recordRoom = 1024
+
 // recordsOf returns the record of each entry as JSON.
 func recordsOf(entries []Entry) ([][]byte, error) {
 	all := make([][]byte, len(entries))
 	for i := range entries {
-		var err error
-		if all[i], err = json.Marshal(&entries[i].Record); err != nil {
+		text, err := appendRecord(make([]byte, 0, recordRoom), &entries[i].Record)
+		if err != nil {
 			return nil, err
 		}
+		all[i] = text
 	}
 	return all, nil
 }
@@ -100,7 +103,7 @@ func (db *database) recordRow(e *Entry, data []byte) []any {
 	}
 	if r.hasForeignText() {
 		// a record that was encoded once can be encoded without two of its texts
-		data, _ = json.Marshal(r.withoutForeignText())
+		data, _ = appendRecord(nil, r.withoutForeignText())
 	}
 	// Nothing came of a request that has a NamedID, so no directory server has given it an id.
 	dsTransID := cmp.Or(r.DSTransID, strings.ToLower(r.NamedID))

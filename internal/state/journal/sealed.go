@@ -198,7 +198,7 @@ func (db *database) readSealedRows(ctx context.Context, begin int64) (all map[st
 	err error) {
 	all = map[string]sealedRow{}
 	entries := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, e newestEntry) {
-		data, _ := json.Marshal(e.Record.withoutForeignText()) // what was read from JSON can be written
+		data, _ := appendRecord(nil, e.Record.withoutForeignText()) // what was read from JSON can be written
 		was := all[item.id]
 		if rank := rankOf(e.Kind); rank > was.rank {
 			was = sealedRow{rank: rank}

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -373,24 +372,6 @@ func (db *database) withoutKnown(ctx context.Context, tx *sql.Tx, entries []Entr
 		return fresh, nil
 	}
 	return entries, nil
-}
-
-// appendContent appends the JSON of an entry, given that of its record.
-func appendContent(b []byte, e *Entry, record []byte) ([]byte, error) {
-	kind, err := json.Marshal(e.Kind)
-	if err != nil {
-		return nil, err
-	}
-	b = append(append(b, `{"kind":`...), kind...)
-	b = append(append(b, `,"record":`...), record...)
-	if len(e.Steps) > 0 {
-		steps, err := json.Marshal(e.Steps)
-		if err != nil {
-			return nil, err
-		}
-		b = append(append(b, `,"steps":`...), steps...)
-	}
-	return append(b, '}'), nil
 }
 
 // keyOf returns the key of a day that was read or made before, or nil.
