@@ -776,8 +776,8 @@ func prLarge(t *T) {
 	_, _ = io.WriteString(pack, tail)
 	panicOnError(pack.Close())
 	q.answer <- reply{body: body.Bytes(), header: http.Header{"Content-Encoding": {"gzip"}}}
-	if !waitUntil(60*time.Second, func() bool { return a.crd(t, fmt.Sprintf("46%06d12345678", many-1)) != nil }) {
-		t.Fatalf("%d ranges in %d bytes were not there after a minute", many, size)
+	if !waitUntil(5*stepTimeout, func() bool { return a.crd(t, fmt.Sprintf("46%06d12345678", many-1)) != nil }) {
+		t.Fatalf("%d ranges in %d bytes were not there after %v", many, size, 5*stepTimeout)
 	}
 	if grown := a.lab.memory(t) - before; grown > size/2 {
 		t.Errorf("a PRes of %d bytes took %d bytes of memory, want at most half as many", size, grown)

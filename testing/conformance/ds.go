@@ -102,7 +102,7 @@ func newDS(scheme string, change func(*ds, *tls.Config)) *ds {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	panicOnError(err)
 	d.url = "https://" + l.Addr().String() + "/"
-	d.server = &http.Server{Handler: d, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 10 * time.Second}
+	d.server = &http.Server{Handler: d, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: stepTimeout}
 	go func() { _ = d.server.Serve(tls.NewListener(cutter{l, d}, config)) }()
 	return d
 }
@@ -115,7 +115,7 @@ func (d *ds) connect(results *authority) {
 
 func clientOf(roots *x509.CertPool, certs ...tls.Certificate) *http.Client {
 	return &http.Client{
-		Timeout:   10 * time.Second,
+		Timeout:   stepTimeout,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: certs}, MaxIdleConnsPerHost: 8, IdleConnTimeout: idleTimeout},
 	}
 }

@@ -181,7 +181,7 @@ func (l *lab) writeConfig() {
 		"console":  fmt.Sprintf("{listen: %s}", console),
 		"log":      "{level: debug}",
 		"limits":   "{per_key: 100000/s, wait: 1m}",
-		"timeouts": "{authentication: 4s}",
+		"timeouts": "{authentication: 20s}", // a directory on a busy machine keeps it
 		"server":   "{reference_number: 3DS_LOA_SER_TEST_020301_00001, requestor_id: R1, requestor_name: Requestor}",
 	}
 	maps.Copy(sections, l.plan.sections)
