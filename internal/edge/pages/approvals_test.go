@@ -285,14 +285,16 @@ func TestFourEyesAreToldWhatFormsMean(t *testing.T) {
 		want                  string
 	}{
 		{"a group of blanks", "operator invite", "eve", "/operators",
-			url.Values{"name": {"eve"}, "role": {"admin"}, "group": {" "}}, "<p class=\"wrap\">name: eve; role: admin; for all merchants</p>"},
+			url.Values{"name": {"eve"}, "role": {"admin"}, "group": {" "}},
+			"<p class=\"wrap\">name: eve; role: admin; for all merchants</p>"},
 		{"a merchant that a change of the role does not read", "operator role", "pat", "/operators/pat",
 			url.Values{"do": {"role"}, "role": {"admin"}, "group": {""}, "merchant": {shop}},
 			"<p class=\"wrap\">role: admin; for all merchants</p>"},
 		{"no group", "operator role", "pat", "/operators/pat",
 			url.Values{"do": {"role"}, "role": {"operator"}}, "<p class=\"wrap\">role: operator; group: unchanged</p>"},
 		{"another group", "operator role", "pat", "/operators/pat",
-			url.Values{"do": {"role"}, "role": {"operator"}, "group": {" quagga "}}, "<p class=\"wrap\">group: quagga; role: operator</p>"},
+			url.Values{"do": {"role"}, "role": {"operator"}, "group": {" quagga "}},
+			"<p class=\"wrap\">group: quagga; role: operator</p>"},
 		{"a reason that an invitation does not read", "operator invite", "eve", "/operators",
 			url.Values{"name": {"eve"}, "role": {"viewer"}, "reason": {"for the group acme"}},
 			"<p class=\"wrap\">name: eve; role: viewer; for all merchants</p>"},
@@ -329,7 +331,8 @@ func TestFourEyesEndWithRightsOfWhoHasAllowed(t *testing.T) {
 	t.Parallel()
 	s := newFourEyes(t)
 	s.Admin.FourEyes = func() []string { return []string{"keys"} }
-	made, err := s.Admin.CreateKey(t.Context(), operator.Actor{Who: "cli:test", Role: operator.Admin}, api.NewKey{Merchant: otherShop})
+	cli := operator.Actor{Who: "cli:test", Role: operator.Admin}
+	made, err := s.Admin.CreateKey(t.Context(), cli, api.NewKey{Merchant: otherShop})
 	must(t, err)
 	object := otherShop + ": " + made.Hash
 	s.postAs(person("jo", "key revoke", object), "/keys/"+made.Hash+"/revoke", url.Values{})

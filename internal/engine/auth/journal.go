@@ -210,7 +210,7 @@ func requestSteps(rec *txn.Record) []journal.Step {
 	if rec.Version == "" {
 		lookup.Findings = []string{"no directory has the card"}
 	}
-	steps := make([]journal.Step, 0, 6) // with those that follow when an answer comes
+	steps := make([]journal.Step, 0, 6) // The steps of an answer find room behind these two.
 	return append(steps, journal.Step{Step: "request", At: rec.CreatedAt(), Findings: rec.Changes}, lookup)
 }
 

@@ -415,7 +415,7 @@ func TestSingleByteEdits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const edits = 1000 // of the document, and of what it is packed in
+	const edits = 1000 // edits is how often the document is edited, and how often its packed form is.
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, s := range []sample{
 		{"real", doc, trust}, {"vector", read(t, "exc.xml"), vectorRoot(t)}, {"made here", signer().sign(body), signer().trust("visa")},

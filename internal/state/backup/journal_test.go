@@ -282,7 +282,8 @@ func TestD109JournalOfABackupIsRefused(t *testing.T) {
 	}
 	to := journals(t, keys)["sqlite"]
 	report, err := Restore(t.Context(), st, strings.NewReader(resum(strings.Join(lines, ""))), true, to)
-	if _, ok := errors.AsType[*JournalError](err); !ok || !strings.Contains(err.Error(), "has 2 entries, not 4") || report.Added["key"] != 2 {
+	if _, ok := errors.AsType[*JournalError](err); !ok || !strings.Contains(err.Error(), "has 2 entries, not 4") ||
+		report.Added["key"] != 2 {
 		t.Errorf("a frame is missing: %v, %v", report.Added, err)
 	}
 	checkFilled(t, st)

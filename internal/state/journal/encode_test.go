@@ -75,9 +75,9 @@ func TestJ1EntriesAreWrittenAsJSONWritesThem(t *testing.T) {
 	}
 	never := Record{Created: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}
 	if _, err := appendRecord(nil, &never); err == nil {
-		t.Error("a time that JSON cannot have is written")
+		t.Error("a record was written whose time cannot be written as JSON")
 	}
 	if _, err := appendContent(nil, &Entry{Steps: []Step{{At: never.Created}}}, nil); err == nil {
-		t.Error("a step at a time that JSON cannot have is written")
+		t.Error("a step was written whose time cannot be written as JSON")
 	}
 }

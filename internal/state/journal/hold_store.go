@@ -240,7 +240,7 @@ func beginErasure(ctx context.Context, st heldParts, q Query) ([]Hold, error) {
 		Merchant: q.Merchant, Cards: q.cardHashes(e.keys), By: cmp.Or(q.By, nodeName()),
 		Until: max(time.Now().UnixMilli(), newest) + 1, // the clock of another node may be ahead
 	}
-	if !q.To.IsZero() { // it was asked for earlier
+	if !q.To.IsZero() { // The query is of an erasure that was asked for earlier.
 		text.Until = q.To.UnixMilli()
 	}
 	for i, n := range counts {
@@ -285,7 +285,7 @@ func eraseDueOf(ctx context.Context, st heldParts) (authentications int, err err
 			continue
 		}
 		n, _, err := st.Erase(ctx, Query{Merchant: l.Merchant, hashes: l.Cards, By: l.By, To: time.UnixMilli(l.Until)})
-		if authentications += n; err != nil { // it keeps no other one from being done
+		if authentications += n; err != nil { // The other erasures are done all the same.
 			failed = append(failed, err)
 			continue
 		}
@@ -302,7 +302,8 @@ func (j *Journal) heedHolds(ctx context.Context) error {
 	if n > 0 {
 		j.Log.InfoContext(ctx, "journal erased what a legal hold had kept", "authentications", n)
 	}
-	if errors.Is(err, errSealed) { // it stays so until somebody mends the day, and other duties do not wait for that
+	// An entry that does not open stays so until somebody mends its day. Other duties do not wait for that.
+	if errors.Is(err, errSealed) {
 		j.Log.WarnContext(ctx, "journal did not erase all that a legal hold had kept", "err", err)
 	} else if err != nil {
 		return err

@@ -270,7 +270,8 @@ func TestJ2ExpireDropsDaysAndMonths(t *testing.T) {
 	}
 	var months, days int
 	if err := st.(*tableStore).QueryRowContext(t.Context(), `SELECT count(*) FILTER (WHERE inhparent = 'journal_records'::regclass),
-		count(*) FILTER (WHERE inhparent = 'journal_frames'::regclass) FROM pg_inherits`).Scan(&months, &days); err != nil || months != 2 || days != want {
+		count(*) FILTER (WHERE inhparent = 'journal_frames'::regclass) FROM pg_inherits`).Scan(&months, &days); err != nil ||
+		months != 2 || days != want {
 		t.Errorf("%d months and %d days are left, %v, want 2 and %d", months, days, err, want)
 	}
 }

@@ -26,12 +26,13 @@ type fields [6]uint16
 
 // A scan finds records among all that were generated, by a look at each.
 type scan struct {
-	numbers map[string]uint16 // of the values of all fields; 0 is none
-	words   []string          // by number
-	at      []int64           // when each record was made, the oldest first
-	of      []fields          // of each record
+	numbers map[string]uint16 // numbers has the number of each value of a field. No value has 0.
+	words   []string          // words has the values by their numbers.
+	at      []int64           // at says when each record was made, the oldest first.
+	of      []fields          // of has the fields of each record.
 }
 
+// number returns the number of a value, which gets one if it has none.
 func (s *scan) number(value string) uint16 {
 	if n, ok := s.numbers[value]; ok {
 		return n
@@ -51,8 +52,8 @@ func newScan(g journal.Generation, now time.Time) *scan {
 	return s
 }
 
-// random returns a query for some fields and the time of a record, some of which another record has, and the numbers of
-// the records that it finds, the newest first.
+// random returns a query, and the numbers of the records that it finds, the newest first. The query has some fields of
+// one record, some of another one, and maybe a time.
 func (s *scan) random(random *rand.Rand) (q journal.Query, found []int) {
 	one, other := random.IntN(len(s.of)), random.IntN(len(s.of))
 	var want fields

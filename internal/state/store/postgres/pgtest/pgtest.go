@@ -42,7 +42,7 @@ type Server struct {
 	frozen bool
 
 	schemasMu sync.Mutex
-	schemas   int // that were given to tests
+	schemas   int // schemas is how many schemas were given to tests.
 }
 
 // keep runs a server for as long as its standard input is open, and then ends it immediately, as a crash does. A word
