@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/base/porttest"
 )
 
 // narrowStyle lets the window of the MiniBrowser be as narrow as a phone: its buttons and fields take
@@ -41,7 +43,7 @@ func openWebKit(t testing.TB, o Options) Tab {
 		t.Fatal(err)
 	}
 	display := startXvfb(t, screen)
-	port := freePort(t)
+	_, port, _ := net.SplitHostPort(porttest.Address(t))
 	command := exec.Command(driver, "--port="+port)
 	command.Env = append(os.Environ(), "DISPLAY="+display, "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, ".config"),
 		"NO_AT_BRIDGE=1", "GTK_A11Y=none", "GDK_BACKEND=x11")
@@ -116,17 +118,6 @@ func startProgram(t testing.TB, command *exec.Cmd) {
 			<-ended
 		}
 	})
-}
-
-func freePort(t testing.TB) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }
 
 // A webKit sends the commands of W3C WebDriver over HTTP.

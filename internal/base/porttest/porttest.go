@@ -2,6 +2,7 @@
 package porttest
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -18,30 +19,38 @@ func Address(t testing.TB) string {
 // Addresses returns loopback addresses that no process listens on. It never returns an address twice in the life of
 // this process, so several servers of a test can get theirs before any of them listens. The ports are below those that
 // a system gives to connections and to listeners on any port. So no other process takes an address before the server
-// listens on it.
+// listens on it, nor while the server restarts.
 func Addresses(t testing.TB, n int) []string {
 	t.Helper()
-	ports.mu.Lock()
-	defer ports.mu.Unlock()
 	var free []string
-	for tries := 0; len(free) < n; tries++ {
-		if tries > 100_000 {
-			t.Fatal("no free ports")
-		}
-		if ports.next%portsPerBlock == 0 {
-			ports.takeBlock(t)
-		}
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", ports.next))
-		ports.next++
+	for range n {
+		port, err := Port()
 		if err != nil {
-			continue
-		}
-		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		free = append(free, l.Addr().String())
+		free = append(free, fmt.Sprintf("127.0.0.1:%d", port))
 	}
 	return free
+}
+
+// Port is the port of an address as [Addresses] returns them, also for a program that is no test.
+func Port() (port int, err error) {
+	ports.mu.Lock()
+	defer ports.mu.Unlock()
+	for range 100_000 {
+		if ports.next%portsPerBlock == 0 {
+			if err := ports.takeBlock(); err != nil {
+				return 0, err
+			}
+		}
+		port = ports.next
+		ports.next++
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, errors.New("no free ports")
 }
 
 // The ports of tests are in blocks. Each block belongs to one process, which listens on the first port of the block as
@@ -62,15 +71,14 @@ type portBlock struct {
 }
 
 // takeBlock finds a block that no process has. It begins anywhere, since a block may have been left a moment ago.
-func (b *portBlock) takeBlock(t testing.TB) {
-	t.Helper()
+func (b *portBlock) takeBlock() error {
 	for i, begin := 0, rand.IntN(portBlocks); i < portBlocks; i++ {
 		first := firstPort + (begin+i)%portBlocks*portsPerBlock
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first))
 		if err == nil {
 			b.held, b.next = append(b.held, l), first+1
-			return
+			return nil
 		}
 	}
-	t.Fatal("every block of ports is taken")
+	return errors.New("every block of ports is taken")
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/openthreeds/threeds/internal/base/porttest"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/run/playground"
 	"github.com/openthreeds/threeds/sandbox/shop"
@@ -65,7 +66,7 @@ func TestF11TheShopOfTheDocs(t *testing.T) {
 		}
 		t.Skip("there is no node: the shop of the documents was not run")
 	}
-	base, shop := startSandboxWithPages(t), freePort(t)
+	base, shop := startSandboxWithPages(t), porttest.Address(t)
 	dir := t.TempDir()
 	text, err := os.ReadFile(filepath.Join(browsertest.Root(t), "docs", "browser.md"))
 	must(t, err)
@@ -234,15 +235,6 @@ func TestB10ShortWay(t *testing.T) {
 func follow(t *testing.T, tab context.Context, selector string) {
 	t.Helper()
 	until(t, tab, fmt.Sprintf(`(() => { const to = document.querySelector(%q); to?.click(); return !!to })()`, selector))
-}
-
-// freePort is an address on which nobody listens.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // startSandboxWithPages runs the sandbox on one address, and returns it.

@@ -37,6 +37,7 @@ func NewGroup(t testing.TB, members int) *Group {
 		t.Cleanup(s.Close)
 		g.servers = append(g.servers, s)
 	}
+	t.Cleanup(g.say)
 	first := g.servers[0]
 	g.primary = first
 	g.must(first.create())
@@ -50,6 +51,15 @@ func NewGroup(t testing.TB, members int) *Group {
 	g.exec(first, `SELECT pg_reload_conf()`)
 	g.Rebuild()
 	return g
+}
+
+// say shows what the servers have said, if the test has failed.
+func (g *Group) say() {
+	for _, s := range g.servers {
+		if log, err := os.ReadFile(filepath.Join(s.dir, "log")); err == nil && g.t.Failed() {
+			g.t.Logf("the end of what %s has said:\n%s", s.Address(), log[max(0, len(log)-4000):])
+		}
+	}
 }
 
 func (g *Group) must(err error) {
@@ -87,13 +97,18 @@ func (s *Server) follow() string {
 func (g *Group) Promote() {
 	g.t.Helper()
 	others := g.standbys()
+	// What the previous primary has sent may still be on its way. A standby that received it after it was asked how far it
+	// has got would be ahead of the new primary, and could not follow.
+	for _, s := range others {
+		g.followFrom(s, "")
+		g.await(s, "a standby to receive nothing more", `SELECT count(*) = 0 FROM pg_stat_wal_receiver`)
+	}
 	slices.SortFunc(others, func(a, b *Server) int { return cmp.Compare(g.received(b), g.received(a)) })
 	next := others[0]
 	g.must(next.command("pg_ctl", "promote", "-D", next.data, "-w", "-s"))
 	g.primary = next
 	for _, s := range others[1:] {
-		g.exec(s, `ALTER SYSTEM SET primary_conninfo = '`+next.follow()+`'`)
-		g.exec(s, `SELECT pg_reload_conf()`)
+		g.followFrom(s, next.follow())
 	}
 	if len(others) > 1 {
 		g.streaming(len(others) - 1)
@@ -129,7 +144,7 @@ func (g *Group) Rebuild() {
 // streaming waits until a number of standbys follow, and until commits wait for them, if they wait for standbys at all.
 func (g *Group) streaming(n int) {
 	g.t.Helper()
-	g.await("the standbys", fmt.Sprintf(`SELECT count(*) >= %d FROM pg_stat_replication WHERE state = 'streaming'
+	g.await(g.primary, "the standbys", fmt.Sprintf(`SELECT count(*) >= %d FROM pg_stat_replication WHERE state = 'streaming'
 		AND (sync_state = 'quorum' OR current_setting('synchronous_standby_names') = '')`, n))
 }
 
@@ -138,17 +153,16 @@ func (g *Group) Asynchronous() {
 	g.t.Helper()
 	g.exec(g.primary, `ALTER SYSTEM SET synchronous_standby_names = ''`)
 	g.exec(g.primary, `SELECT pg_reload_conf()`)
-	g.await("commits that do not wait", `SELECT count(*) = 0 FROM pg_stat_replication WHERE sync_state = 'quorum'`)
+	g.await(g.primary, "commits that do not wait", `SELECT count(*) = 0 FROM pg_stat_replication WHERE sync_state = 'quorum'`)
 }
 
 // Disconnect has the standbys receive nothing any more.
 func (g *Group) Disconnect() {
 	g.t.Helper()
 	for _, s := range g.standbys() {
-		g.exec(s, `ALTER SYSTEM SET primary_conninfo = ''`)
-		g.exec(s, `SELECT pg_reload_conf()`)
+		g.followFrom(s, "")
 	}
-	g.await("the standbys to leave", `SELECT count(*) = 0 FROM pg_stat_replication`)
+	g.await(g.primary, "the standbys to leave", `SELECT count(*) = 0 FROM pg_stat_replication`)
 }
 
 func (g *Group) exec(s *Server, sql string) {
@@ -156,11 +170,18 @@ func (g *Group) exec(s *Server, sql string) {
 	s.Exec(g.t, s.url("public"), sql)
 }
 
-// await asks the primary until the answer is true.
-func (g *Group) await(what, sql string) {
+// followFrom has a standby receive from another primary, or from none.
+func (g *Group) followFrom(s *Server, primary string) {
+	g.t.Helper()
+	g.exec(s, `ALTER SYSTEM SET primary_conninfo = '`+primary+`'`)
+	g.exec(s, `SELECT pg_reload_conf()`)
+}
+
+// await asks a server until the answer is true.
+func (g *Group) await(s *Server, what, sql string) {
 	g.t.Helper()
 	ctx := context.Background()
-	conn, err := pgx.Connect(ctx, g.primary.url("public"))
+	conn, err := pgx.Connect(ctx, s.url("public"))
 	g.must(err)
 	defer conn.Close(ctx) // the data is no longer needed
 	waittest.Until(g.t, what, func() (isThere bool) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -21,6 +20,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/openthreeds/threeds/internal/base/porttest"
 )
 
 // patience is how long the server may take for anything, on a busy machine.
@@ -220,25 +221,13 @@ func place(bin string) (s *Server, err error) {
 	s.data = filepath.Join(s.dir, "data")
 	s.as, err = Unprivileged(s.dir)
 	if err == nil {
-		s.port, err = freePort()
+		s.port, err = porttest.Port()
 	}
 	if err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
-}
-
-// freePort is below the ports that a system gives to connections: one of those could be taken while the server
-// restarts. It is none of those that tests give to processes of their own.
-func freePort() (port int, err error) {
-	for range 1000 {
-		var l net.Listener
-		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 16000+rand.IntN(2000))); err == nil {
-			return l.Addr().(*net.TCPAddr).Port, l.Close()
-		}
-	}
-	return 0, err
 }
 
 // command runs one of PostgreSQL's programs as the server's user.
@@ -267,16 +256,38 @@ func (s *Server) Start() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
-		conn, err := pgx.Connect(ctx, s.url("public"))
-		if err == nil {
-			return conn.Close(ctx)
-		}
-		if ctx.Err() != nil {
+		err := s.answers(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil || errors.Is(err, errForeign):
 			log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+			_ = s.life.Close()
+			_ = s.keeper.Wait()
+			s.keeper = nil
 			return fmt.Errorf("the server does not answer: %w: %s", err, log)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+var errForeign = errors.New("another server listens on the port")
+
+// answers returns nil if a connection leads to this server.
+func (s *Server) answers(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, s.url("public"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx) // the answer is there
+	var data string
+	if err := conn.QueryRow(ctx, "SHOW data_directory").Scan(&data); err != nil {
+		return err
+	}
+	if data != s.data {
+		return fmt.Errorf("%w: %s", errForeign, data)
+	}
+	return nil
 }
 
 // Halt ends the server immediately, as a crash does. A frozen server ends where it is, and sends nothing more.
