@@ -28,6 +28,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/openthreeds/threeds/client"
 	"github.com/openthreeds/threeds/internal/base/obs"
@@ -82,6 +83,9 @@ func Start(log *slog.Logger) (*Server, error) {
 	return s, nil
 }
 
+// shutdown is how long requests may take to finish when a server ends. A machine may be busy with other tests.
+const shutdown = 5 * time.Minute
+
 // start starts a server whose data is in dir.
 func start(dir string, log *slog.Logger) (*Server, error) {
 	ctx, stop := context.WithCancel(context.Background())
@@ -95,7 +99,9 @@ func start(dir string, log *slog.Logger) (*Server, error) {
 		stop()
 		return nil, errors.Join(err, l.Close())
 	}
-	p, err := playground.Start(ctx, playground.Options{Dir: dir, API: l, Browser: pages, Release: "test", Log: log, Strict: true})
+	p, err := playground.Start(ctx, playground.Options{
+		Dir: dir, API: l, Browser: pages, Release: "test", Log: log, Strict: true, Shutdown: shutdown,
+	})
 	if err != nil {
 		stop()
 		return nil, err

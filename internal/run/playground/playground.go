@@ -93,6 +93,9 @@ type Options struct {
 	// DirectoryTimeout is how long the server and the directory servers wait for each other. 0 means [DirectoryTimeout].
 	// Half of it may go by until a connection is made.
 	DirectoryTimeout time.Duration
+	// Shutdown is how long requests in work may take to finish when the playground ends. 0 means a little longer than the
+	// server waits for a directory server.
+	Shutdown time.Duration
 }
 
 // close closes the listeners.
@@ -212,7 +215,7 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 		StoreURL: config.StoreURL{Dir: o.Dir}, Ring: ring, Log: o.Log, Loopback: true, Release: o.Release, API: o.API,
 		Results:  received,
 		Certs:    []tls.Certificate{p.Sandbox.ResultsCert()},
-		Shutdown: patience + 5*time.Second, // for what waits for a directory server
+		Shutdown: cmp.Or(o.Shutdown, patience+5*time.Second),
 		Server: check.Server{
 			RefNumber:   referenceNumber,
 			RequestorID: "sandbox", RequestorName: "Sandbox",

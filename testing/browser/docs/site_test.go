@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -254,7 +255,7 @@ func startSandbox(t *testing.T) string {
 	must(t, err)
 	base := "http://" + l.Addr().String()
 	p, err := playground.Start(t.Context(), playground.Options{
-		Dir: t.TempDir(), API: l, Log: slog.New(slog.DiscardHandler),
+		Dir: t.TempDir(), API: l, Log: slog.New(slog.DiscardHandler), Shutdown: 5 * time.Minute,
 		Address: &playground.Address{PublicURL: base, Shop: http.NotFoundHandler(), Docs: site},
 	})
 	must(t, err)
