@@ -340,7 +340,12 @@ func post(c *http.Client, url string, header http.Header, body []byte) (*answer,
 }
 
 func send(c *http.Client, method, url string, header http.Header, body []byte) (*answer, error) {
-	req, err := http.NewRequestWithContext(context.Background(), method, url, bytes.NewReader(body))
+	return sendFor(context.Background(), c, method, url, header, body)
+}
+
+// sendFor is send by a client that gives up when a context ends.
+func sendFor(ctx context.Context, c *http.Client, method, url string, header http.Header, body []byte) (*answer, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"slices"
@@ -100,7 +101,9 @@ var otherMessageChecks = []check{
 			x := t.flow(v, "BRW")
 			x.preauth()
 			var sent object
+			asking, giveUp := context.WithCancel(context.Background())
 			x.d.script(x.id, func(q *request) reply {
+				giveUp() // before this, the server may not have read the request
 				<-gone
 				letConnectionEnd()
 				x.t.mu.Lock()
@@ -109,11 +112,11 @@ var otherMessageChecks = []check{
 				return reply{body: sent.bytes()}
 			})
 			x.req["threeDSServerTransID"] = x.id
-			impatient := &http.Client{Timeout: 300 * time.Millisecond}
-			if _, err := post(impatient, x.l.api+"/auth", http.Header{"Apikey": {x.key}}, x.req.bytes()); err == nil {
+			impatient := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			_, err := sendFor(asking, impatient, http.MethodPost, x.l.api+"/auth", http.Header{"Apikey": {x.key}}, x.req.bytes())
+			if err == nil {
 				t.Fatalf("%s: an answer before there was one", x)
 			}
-			impatient.CloseIdleConnections()
 			close(gone)
 			var got *answer
 			if !waitUntil(stepTimeout, func() bool { // until the ARes is there

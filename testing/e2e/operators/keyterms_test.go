@@ -29,7 +29,16 @@ func TestD107KeyList(t *testing.T) {
 	var short, ends string
 	for lasts := 3 * time.Second; ; lasts *= 2 { // until the machine is fast enough to use the key before it ends
 		ends = time.Now().Add(lasts).UTC().Truncate(time.Second).Format(time.RFC3339)
-		short = s.CreateKey("Shop", "--label", "short until "+ends, "--expires", ends)
+		var out, errs strings.Builder
+		code := rig.Run(t.Context(), []string{"key", "create", "--name", "Shop", "--config", s.ConfigFile,
+			"--label", "short until " + ends, "--expires", ends}, strings.NewReader(""), &out, &errs)
+		if code != 0 && strings.Contains(errs.String(), "is not in the future") {
+			continue
+		}
+		if code != 0 {
+			t.Fatalf("key create: %d %s", code, errs.String())
+		}
+		short = strings.TrimSuffix(out.String(), "\n")
 		got, body := preauth(short)
 		if got == 200 {
 			break
