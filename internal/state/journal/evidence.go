@@ -154,7 +154,8 @@ func isChainOf(chain, day string) bool {
 // A tableChain is a chain as journal_chains has it.
 type tableChain struct {
 	ChainEnd
-	day string
+	day    string
+	closed int // 0 means that its process goes on to append to it.
 }
 
 // chains returns the chains of all parts by their names. A chain that this process writes has at
@@ -325,8 +326,9 @@ func (e *evidence) signDay(ctx context.Context, first, day string, now time.Time
 	s.broken = slices.DeleteFunc(lost, func(name string) bool { return e.known.chains[name].isClosed })
 	for _, name := range sortedKeys(chains) {
 		c := chains[name]
+		// A chain that began since the others were closed comes with the seal of the next day.
 		if k := e.known.chains[name]; k != nil && k.isClosed || c.day > day || !e.known.isKept(name) ||
-			slices.Contains(s.broken, name) {
+			slices.Contains(s.broken, name) || c.closed == 0 {
 			continue
 		}
 		err := e.check(ctx, c, false)

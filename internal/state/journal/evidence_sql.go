@@ -88,8 +88,8 @@ const (
 
 // readChains returns the chains of a database that are not archived.
 func (db *database) readChains(ctx context.Context) ([]tableChain, error) {
-	return readRows(ctx, db, func(c *tableChain) []any { return []any{&c.Chain, &c.day, &c.Seq, &c.Link} },
-		fmt.Sprintf(`SELECT chain, day, seq, link FROM journal_chains WHERE closed <> %d`, chainArchived))
+	return readRows(ctx, db, func(c *tableChain) []any { return []any{&c.Chain, &c.day, &c.Seq, &c.Link, &c.closed} },
+		fmt.Sprintf(`SELECT chain, day, seq, link, closed FROM journal_chains WHERE closed <> %d`, chainArchived))
 }
 
 // ownEnds returns how many entries this process has written to each of its chains.
