@@ -41,9 +41,6 @@ type killPlan struct {
 	before   func() // ahead of the first start; nil: nothing
 }
 
-// keptLong is for results that are read after many restarts.
-const keptLong = "\ntimeouts: {result: 2h}"
-
 // mixed is a directory server's answers: three challenges, and then an end without one,
 // which is written in another way and tried again later, as what has failed is.
 func mixed() func(areq rig.Object) (int, []byte) {
@@ -63,7 +60,7 @@ func killLoop(t *testing.T, plan killPlan) *rig.Ledger {
 	ca := rig.NewAuthority(t)
 	p := rig.NewPeer(t, ca)
 	p.SetAnswer(mixed())
-	v := rig.NewVictimAt(t, ca, p, plan.store+keptLong, plan.env...)
+	v := rig.NewVictimAt(t, ca, p, plan.store, plan.env...)
 	if plan.before != nil {
 		plan.before()
 	}

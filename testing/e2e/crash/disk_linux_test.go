@@ -115,7 +115,7 @@ func (d *disk) restart() {
 
 // store are lines of a configuration.
 func (d *disk) store() string {
-	return fmt.Sprintf("store: {url: %q}", "file:"+filepath.Join(d.at, "data")) + keptLong
+	return fmt.Sprintf("store: {url: %q}", "file:"+filepath.Join(d.at, "data"))
 }
 
 // fill takes all space that is left, and returns what gives it back.

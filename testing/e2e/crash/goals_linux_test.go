@@ -52,7 +52,7 @@ func TestCrashManyRecords(t *testing.T) {
 	ca := rig.NewAuthority(t)
 	p := rig.NewPeer(t, ca)
 	p.SetAnswer(rig.AnswerChallenge)
-	v, led := rig.NewVictimAt(t, ca, p, `store: {url: "file:data"}`+keptLong), rig.NewLedger(p)
+	v, led := rig.NewVictimAt(t, ca, p, `store: {url: "file:data"}`), rig.NewLedger(p)
 	start := time.Now()
 	v.Start()
 	control := time.Since(start)

@@ -21,7 +21,7 @@ func TestD125NothingIsLostFromTheJournalWhenTheServerIsKilled(t *testing.T) {
 	kills := rig.ReadCount(t, "JOURNAL_KILLS", 4)
 	p := rig.NewPeer(t, rig.NewAuthority(t))
 	p.SetAnswer(rig.AnswerChallenge)
-	v := rig.NewVictimAt(t, p.CA, p, `store: {url: "file:data"}`+keptLong)
+	v := rig.NewVictimAt(t, p.CA, p, `store: {url: "file:data"}`)
 	led := rig.NewLedger(p)
 	acknowledged := led.Watch()
 	random := rand.New(rand.NewPCG(3, 4))
@@ -63,7 +63,7 @@ func TestJ3NoAuthenticationFailsWhileTheJournalIsAway(t *testing.T) {
 	database := pgtest.Start(t)
 	p := rig.NewPeer(t, rig.NewAuthority(t))
 	p.SetAnswer(rig.AnswerChallenge)
-	v := rig.NewVictimAt(t, p.CA, p, fmt.Sprintf("store: {url: \"file:data\"}\njournal: {url: %q, keys: journal-keys.json}", database.URL())+keptLong)
+	v := rig.NewVictimAt(t, p.CA, p, fmt.Sprintf("store: {url: \"file:data\"}\njournal: {url: %q, keys: journal-keys.json}", database.URL()))
 	led := rig.NewLedger(p)
 	acknowledged := led.Watch()
 	more := func(n int) {

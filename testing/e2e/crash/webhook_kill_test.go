@@ -126,7 +126,7 @@ func killBeforeDelivery(t *testing.T, kills int, place string) {
 	p := rig.NewPeer(t, ca)
 	p.SetAnswer(rig.AnswerChallenge)
 	r := newHookReceiver(t)
-	v := rig.NewVictimAt(t, ca, p, place+keptLong+
+	v := rig.NewVictimAt(t, ca, p, place+
 		"\nwebhooks: {allow: [127.0.0.0/8], http: true, timeout: 10s, retry: [1s, 1s, 1s, 1s, 1s, 1s, 1s, 1s]}")
 	led := rig.NewLedger(p)
 	acknowledged := led.Watch()

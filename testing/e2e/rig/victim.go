@@ -54,7 +54,7 @@ func NewVictimAt(t *testing.T, ca *Authority, p *Peer, place string, env ...stri
 	if err := os.WriteFile(filepath.Join(dir, "ca.pem"), ca.PEM(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	place = addSettings(place, "timeouts", "authentication: 60s", "preauth: 20m")
+	place = addSettings(place, "timeouts", "authentication: 60s", "preauth: 20m", "result: 4h")
 	text := fmt.Sprintf(`
 api: {listen: %s}
 results: {listen: %s, url: "https://%[2]s/results", tls: {cert: %s, key: %s}}
