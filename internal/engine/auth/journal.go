@@ -39,7 +39,7 @@ func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent *journ
 	if err != nil {
 		return nil
 	}
-	status := e.StatusOf(&t, rec)
+	status := e.StatusAt(&t, rec, at)
 	base, _, err := e.journalRecord(&t, rec, status)
 	if err != nil {
 		return nil

@@ -69,24 +69,27 @@ func HasNoResult(t *store.Txn, rec *Record) bool {
 	return t.State == Challenge || t.State == Failed && rec.Erro != nil
 }
 
-// StatusOf returns where a transaction is.
-func (r *Rows) StatusOf(t *store.Txn, rec *Record) api.Status {
+// StatusOf returns where a transaction is now.
+func (r *Rows) StatusOf(t *store.Txn, rec *Record) api.Status { return r.StatusAt(t, rec, r.Now()) }
+
+// StatusAt returns where a transaction was at a time at which its row was as it is given.
+func (r *Rows) StatusAt(t *store.Txn, rec *Record, at time.Time) api.Status {
 	switch t.State {
 	case Waiting:
-		if r.IsOver(rec) {
+		if rec.isOverAt(at) {
 			return api.StatusExpired
 		}
 		return api.StatusRequiresBrowser
 	case Cancelled:
 		return api.StatusCancelled
 	case Sent:
-		if r.IsClaimOver(rec.Sent) {
+		if r.isClaimOverAt(rec.Sent, at) {
 			return api.StatusFailed
 		}
 		return api.StatusInProgress
 	case Challenge:
 		switch {
-		case r.IsOver(rec):
+		case rec.isOverAt(at):
 			return api.StatusExpired
 		case rec.Decoupled:
 			return api.StatusDecoupled
@@ -143,14 +146,16 @@ func (r *Rows) SetExpiry(t *store.Txn, rec *Record, d time.Duration) {
 }
 
 // IsOver reports whether the transaction of rec is over and its row stays for the id alone.
-func (r *Rows) IsOver(rec *Record) bool {
-	return rec.Until != 0 && r.Now().UnixMilli() >= rec.Until
-}
+func (r *Rows) IsOver(rec *Record) bool { return rec.isOverAt(r.Now()) }
+
+func (r *Record) isOverAt(at time.Time) bool { return r.Until != 0 && at.UnixMilli() >= r.Until }
 
 // IsClaimOver reports whether an /auth that claimed its id at sent, in Unix milliseconds,
 // perhaps on another node with another clock, can no longer be in flight.
-func (r *Rows) IsClaimOver(sent int64) bool {
-	return r.Now().Sub(time.UnixMilli(sent)) > r.Timeouts.Authentication+CommitTime+transid.MaxSkew
+func (r *Rows) IsClaimOver(sent int64) bool { return r.isClaimOverAt(sent, r.Now()) }
+
+func (r *Rows) isClaimOverAt(sent int64, at time.Time) bool {
+	return at.Sub(time.UnixMilli(sent)) > r.Timeouts.Authentication+CommitTime+transid.MaxSkew
 }
 
 // ExpiryIn returns the time d from now as the store keeps it.
