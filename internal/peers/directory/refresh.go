@@ -181,8 +181,11 @@ func (r *refresher) logAge() {
 func (r *refresher) untilNextPoll() time.Duration {
 	// varies, so that nodes do not poll in step
 	wait := min(time.Until(r.status.Next), pollInterval-rand.N(pollInterval/5))
-	return max(wait, 10*time.Millisecond)
+	return max(wait, shortestSleep)
 }
+
+// shortestSleep is how long a refresher sleeps at least, so that a PReq may leave that much later.
+const shortestSleep = 10 * time.Millisecond
 
 // refresh sends a PReq unless another node does.
 func (r *refresher) refresh(ctx context.Context) {
