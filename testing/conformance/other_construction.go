@@ -103,7 +103,7 @@ var otherMessageChecks = []check{
 			var sent object
 			asking, giveUp := context.WithCancel(context.Background())
 			x.d.script(x.id, func(q *request) reply {
-				giveUp() // before this, the server may not have read the request
+				giveUp() // The server has read the request, for it has asked the directory server.
 				<-gone
 				letConnectionEnd()
 				x.t.mu.Lock()

@@ -33,7 +33,7 @@ func Addresses(t testing.TB, n int) []string {
 	return free
 }
 
-// Port is the port of an address as [Addresses] returns them, also for a program that is no test.
+// Port returns the port of such an address as [Addresses] returns. A program that is no test may call it, too.
 func Port() (port int, err error) {
 	ports.mu.Lock()
 	defer ports.mu.Unlock()

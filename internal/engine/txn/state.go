@@ -72,7 +72,7 @@ func HasNoResult(t *store.Txn, rec *Record) bool {
 // StatusOf returns where a transaction is now.
 func (r *Rows) StatusOf(t *store.Txn, rec *Record) api.Status { return r.StatusAt(t, rec, r.Now()) }
 
-// StatusAt returns where a transaction was at a time at which its row was as it is given.
+// StatusAt is [Rows.StatusOf] for an earlier time, given the row and its record as they were at that time.
 func (r *Rows) StatusAt(t *store.Txn, rec *Record, at time.Time) api.Status {
 	switch t.State {
 	case Waiting:

@@ -155,7 +155,7 @@ func isChainOf(chain, day string) bool {
 type tableChain struct {
 	ChainEnd
 	day    string
-	closed int // 0 means that its process goes on to append to it.
+	closed int // closed is 0 while the process of the chain may append to it.
 }
 
 // chains returns the chains of all parts by their names. A chain that this process writes has at

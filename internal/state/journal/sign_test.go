@@ -40,7 +40,8 @@ func TestD121AChainThatBeginsWhileItsDayIsSignedIsNoFault(t *testing.T) {
 		parts := &partsWithWriter{evidenceParts: e.parts}
 		e.parts = parts
 		calls := 0
-		parts.write = func() { // signDays looks at the chains once before it closes them
+		// The first look of signDays at the chains comes before it closes them, and the second one after that.
+		parts.write = func() {
 			calls++
 			parts.write = func() { add("00000000-0000-4000-8000-000000000002") }
 		}

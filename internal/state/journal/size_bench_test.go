@@ -26,10 +26,14 @@ type fields [6]uint16
 
 // A scan finds records among all that were generated, by a look at each.
 type scan struct {
-	numbers map[string]uint16 // numbers has the number of each value of a field. No value has 0.
-	words   []string          // words has the values by their numbers.
-	at      []int64           // at says when each record was made, the oldest first.
-	of      []fields          // of has the fields of each record.
+	// numbers has the number of each value of a field. No value has 0.
+	numbers map[string]uint16
+	// words has the values by their numbers.
+	words []string
+	// at has the time at which each record was made, in Unix milliseconds, the oldest first.
+	at []int64
+	// of has the fields of each record, in the order of the times.
+	of []fields
 }
 
 // number returns the number of a value, which gets one if it has none.

@@ -73,7 +73,8 @@ func TestClusterClocks(t *testing.T) {
 		rig.Must(t, conn.QueryRow(t.Context(),
 			`SELECT expires - floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM txns WHERE id = $1`, f.id).Scan(&ms))
 		left, took := time.Duration(ms)*time.Millisecond, time.Since(begin)
-		if left > 4*time.Hour+time.Second || left < 4*time.Hour-time.Second-took { // timeouts.result of a Victim
+		// A row stays for timeouts.result, which a Victim sets to four hours.
+		if left > 4*time.Hour+time.Second || left < 4*time.Hour-time.Second-took {
 			t.Errorf("the row of a result of node %d is there for %v more, after %v; want 4 hours in all", i, left, took)
 		}
 	}

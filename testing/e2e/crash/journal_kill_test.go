@@ -63,7 +63,8 @@ func TestJ3NoAuthenticationFailsWhileTheJournalIsAway(t *testing.T) {
 	database := pgtest.Start(t)
 	p := rig.NewPeer(t, rig.NewAuthority(t))
 	p.SetAnswer(rig.AnswerChallenge)
-	v := rig.NewVictimAt(t, p.CA, p, fmt.Sprintf("store: {url: \"file:data\"}\njournal: {url: %q, keys: journal-keys.json}", database.URL()))
+	place := fmt.Sprintf("store: {url: \"file:data\"}\njournal: {url: %q, keys: journal-keys.json}", database.URL())
+	v := rig.NewVictimAt(t, p.CA, p, place)
 	led := rig.NewLedger(p)
 	acknowledged := led.Watch()
 	more := func(n int) {

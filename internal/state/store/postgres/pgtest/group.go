@@ -37,7 +37,7 @@ func NewGroup(t testing.TB, members int) *Group {
 		t.Cleanup(s.Close)
 		g.servers = append(g.servers, s)
 	}
-	t.Cleanup(g.say)
+	t.Cleanup(g.showLogs)
 	first := g.servers[0]
 	g.primary = first
 	g.must(first.create())
@@ -53,11 +53,11 @@ func NewGroup(t testing.TB, members int) *Group {
 	return g
 }
 
-// say shows what the servers have said, if the test has failed.
-func (g *Group) say() {
+// showLogs logs the end of the log of each server, if the test has failed.
+func (g *Group) showLogs() {
 	for _, s := range g.servers {
 		if log, err := os.ReadFile(filepath.Join(s.dir, "log")); err == nil && g.t.Failed() {
-			g.t.Logf("the end of what %s has said:\n%s", s.Address(), log[max(0, len(log)-4000):])
+			g.t.Logf("the end of the log of %s:\n%s", s.Address(), log[max(0, len(log)-4000):])
 		}
 	}
 }
@@ -97,8 +97,8 @@ func (s *Server) follow() string {
 func (g *Group) Promote() {
 	g.t.Helper()
 	others := g.standbys()
-	// What the previous primary has sent may still be on its way. A standby that received it after it was asked how far it
-	// has got would be ahead of the new primary, and could not follow.
+	// What the previous primary has sent may still be on its way. If a standby received it after received was called, the
+	// standby could be ahead of the new primary, and could not follow it.
 	for _, s := range others {
 		g.followFrom(s, "")
 		g.await(s, "a standby to receive nothing more", `SELECT count(*) = 0 FROM pg_stat_wal_receiver`)
@@ -170,7 +170,7 @@ func (g *Group) exec(s *Server, sql string) {
 	s.Exec(g.t, s.url("public"), sql)
 }
 
-// followFrom has a standby receive from another primary, or from none.
+// followFrom makes a standby receive from a primary, given as [Server.follow] returns it. "" means from none.
 func (g *Group) followFrom(s *Server, primary string) {
 	g.t.Helper()
 	g.exec(s, `ALTER SYSTEM SET primary_conninfo = '`+primary+`'`)

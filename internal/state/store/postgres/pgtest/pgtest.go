@@ -256,7 +256,7 @@ func (s *Server) Start() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
-		err := s.answers(ctx)
+		err := s.checkConnection(ctx)
 		switch {
 		case err == nil:
 			return nil
@@ -271,15 +271,16 @@ func (s *Server) Start() (err error) {
 	}
 }
 
+// errForeign means that another server has taken the port.
 var errForeign = errors.New("another server listens on the port")
 
-// answers returns nil if a connection leads to this server.
-func (s *Server) answers(ctx context.Context) error {
+// checkConnection returns an error unless a connection to the port leads to this server.
+func (s *Server) checkConnection(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, s.url("public"))
 	if err != nil {
 		return err
 	}
-	defer conn.Close(ctx) // the answer is there
+	defer conn.Close(ctx) // the data is no longer needed
 	var data string
 	if err := conn.QueryRow(ctx, "SHOW data_directory").Scan(&data); err != nil {
 		return err
