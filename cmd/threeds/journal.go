@@ -10,6 +10,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/base/cmdline"
+	"github.com/openthreeds/threeds/internal/base/keyfile"
 	"github.com/openthreeds/threeds/internal/base/terminal"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/run/config"
@@ -66,9 +67,14 @@ var journalCommands = []cmdline.Command{
 	},
 	{
 		Name: "erase", Run: eraseJournal,
-		Takes: `(--card - | --merchant NAME) [--yes] [--archive DIR] [--config FILE]`,
+		Takes: `(--card - | --merchant NAME) [--yes] [--archive DIR] [--write FILE] [--config FILE]`,
 		Does: `say what would be removed of a card or a merchant; with --yes remove it for good, and say how much
-			that was; with --archive from the files of archived days, too`,
+			that was; with --archive from the files of archived days, too. With --write, make a file of keys that does
+			not open what was erased, for machines whose journal-keys.json cannot be replaced`,
+		Other: []cmdline.Form{{
+			Takes: `--write FILE [--config FILE]`,
+			Does:  `make such a file after what was erased elsewhere, and erase nothing`,
+		}},
 	},
 	{Name: "hold", Commands: holdCommands, Does: "legal holds, which erasure and retention leave out"},
 	{
@@ -126,9 +132,20 @@ func eraseJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	name := cmd.String("merchant", "", "all of this merchant")
 	isSure := cmd.Bool("yes", false, "do it: what is erased cannot be brought back")
 	dir := cmd.String("archive", "", "erase from the files of archived days in this folder, too")
+	write := cmd.String("write", "", "make this file of keys, which does not open what was erased")
 	file := cmd.ConfigFlag()
 	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
+	}
+	if *write != "" {
+		if err := keyfile.CheckCreateNew(*write); err != nil {
+			return fmt.Errorf("journal erase: --write: %w", err)
+		}
+		if *card == "" && *name == "" && *dir == "" && !*isSure {
+			return local.WithJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
+				return writeForgotten(ctx, cmd, st, keys, *write)
+			})
+		}
 	}
 	if (*card == "") == (*name == "") {
 		return cmdline.Usagef("journal erase: want either --card - or --merchant NAME")
@@ -165,6 +182,18 @@ func eraseJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 			fmt.Fprintf(cmd.Stdout, "erased: %s, %s\n", terminal.Count(done.Authentications, "authentication"),
 				terminal.Count(done.Records, "record"))
 			printHeld(cmd, "stays", done.Held)
+			if done.Unforgotten > 0 {
+				fmt.Fprintf(cmd.Stderr, "threeds: the keys of %s were not forgotten, for there are too many: "+
+					"backups of the database that are older still have their text\n",
+					terminal.Count(done.Unforgotten, "authentication"))
+			}
+			if *write != "" {
+				if err := writeForgotten(ctx, cmd, st, keys, *write); err != nil {
+					return err
+				}
+			} else if done.KeyFile != "" {
+				fmt.Fprintf(cmd.Stderr, "threeds: %s\n", done.KeyFile)
+			}
 			if *dir == "" {
 				printUnreached(cmd, done.Unreached)
 				return nil
@@ -173,6 +202,20 @@ func eraseJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 				journal.Query{Card: number, Merchant: *name, By: local.Actor().Who})
 		})
 	})
+}
+
+// writeForgotten makes a file of keys that does not open what was erased here or elsewhere.
+func writeForgotten(ctx context.Context, cmd *cmdline.Invocation, st journal.Store, keys *journal.Keys,
+	path string) error {
+	if _, err := st.Holds(ctx); err != nil { // which reads what others have erased
+		return err
+	}
+	if err := keys.CreateFile(path); err != nil {
+		return fmt.Errorf("journal erase: --write: %w", err)
+	}
+	_, err := fmt.Fprintf(cmd.Stderr, "threeds: %s does not open what was erased: put it in the place of journal-keys.json\n",
+		path)
+	return err
 }
 
 // warnOfFaults says what a command found that was changed in the store.

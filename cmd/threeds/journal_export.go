@@ -92,6 +92,9 @@ func verifyJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	if got.Archived > 0 {
 		archived = fmt.Sprintf(", %d days archived in files", got.Archived)
 	}
+	if got.Forgotten > 0 {
+		archived += fmt.Sprintf(", %d erased by the key alone", got.Forgotten)
+	}
 	if got.Holds > 0 {
 		archived += fmt.Sprintf(", %s, %s kept by them", terminal.Count(got.Holds, "legal hold"),
 			terminal.Count(got.Held, "day"))

@@ -12,13 +12,32 @@ import (
 	"syscall"
 )
 
-// maxFile is more than the secrets of any file need, also sealed by a [Vault].
-const maxFile = 8192
+const (
+	// maxFile is more than the secrets of most files need, in bytes.
+	maxFile = 8192
+
+	// maxSealed is more than such a file needs when it is sealed by a [Vault].
+	maxSealed = 4 * maxFile
+
+	// maxLarge is more than the keys of a journal need from which ten thousand authentications were erased.
+	maxLarge = 32 << 20
+)
 
 // Read returns the content of a file. It refuses a file that others than its owner may
 // read or write. One that belongs to somebody else may be read by its group: that is how a
 // manager of containers hands us a secret. Errors show nothing of the content.
 func Read(path string) ([]byte, error) {
+	data, err := read(path, maxSealed)
+	if err == nil && len(data) > maxFile && parseSealed(data) == nil {
+		return nil, tooLarge(path, maxFile)
+	}
+	return data, err
+}
+
+// ReadLarge is Read for a file that may have megabytes.
+func ReadLarge(path string) ([]byte, error) { return read(path, maxLarge) }
+
+func read(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -31,14 +50,18 @@ func Read(path string) ([]byte, error) {
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && (mode&0o037 != 0 || !isForeign(info)) {
 		return nil, fmt.Errorf("%s has mode %04o, others than its owner must have no access: chmod 600 %s", path, mode, path)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
+	if int64(len(data)) > limit {
+		return nil, tooLarge(path, limit)
 	}
 	return data, nil
+}
+
+func tooLarge(path string, limit int64) error {
+	return fmt.Errorf("%s is larger than %d bytes", path, limit)
 }
 
 // CreateNew makes a file for its owner only, as [Create] does. The error is [fs.ErrExist] if there is one already.
@@ -130,9 +153,12 @@ func Replace(path string, data []byte) error {
 	return writeLike(was, path, data)
 }
 
-// replaceIf is Replace for a file that still has the content was. Between the look and the change no other process of
-// this machine replaces the file by Replace.
-func replaceIf(path string, was, data []byte) error {
+// ErrChanged says that a file was replaced meanwhile.
+var ErrChanged = errors.New("has changed meanwhile: run this again")
+
+// ReplaceIf is Replace for a file that still has the content was; else the error is [ErrChanged]. Between the look and
+// the change no other process of this machine replaces the file by Replace.
+func ReplaceIf(path string, was, data []byte) error {
 	path, info, err := resolve(path)
 	if err != nil {
 		return err
@@ -142,9 +168,9 @@ func replaceIf(path string, was, data []byte) error {
 		return err
 	}
 	defer unlock()
-	now, err := Read(path)
+	now, err := ReadLarge(path)
 	if err == nil && !bytes.Equal(now, was) {
-		err = fmt.Errorf("%s has changed meanwhile: run this again", path)
+		err = fmt.Errorf("%s %w", path, ErrChanged)
 	}
 	if err != nil {
 		return err

@@ -77,8 +77,12 @@ func (v Vault) Seal(context string, data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text = append(text, '\n'); len(text) > maxFile {
-		return nil, fmt.Errorf("sealed it is larger than %d bytes", maxFile)
+	limit := maxSealed
+	if len(data) > maxFile {
+		limit = maxLarge
+	}
+	if text = append(text, '\n'); len(text) > limit {
+		return nil, fmt.Errorf("sealed it is larger than %d bytes", limit)
 	}
 	plain, err := v.Open(context, text) // before what it replaces is gone
 	defer clear(plain)
@@ -121,7 +125,7 @@ func (v Vault) Open(context string, content []byte) ([]byte, error) {
 
 // WrappedBy returns the label of the key that has wrapped a file; "" if it is in the clear.
 func WrappedBy(path string) (string, error) {
-	content, err := Read(path)
+	content, err := ReadLarge(path)
 	if err != nil {
 		return "", err
 	}
@@ -135,7 +139,7 @@ func WrappedBy(path string) (string, error) {
 // Rewrap replaces a file by one that is sealed as v says: under the key with its Label, or not at all. It reports
 // whether that was not so before. A Wrapper has to be there for a file that is sealed.
 func (v Vault) Rewrap(path, context string) (isChanged bool, err error) {
-	content, err := Read(path)
+	content, err := ReadLarge(path)
 	if err != nil {
 		return false, err
 	}
@@ -151,7 +155,7 @@ func (v Vault) Rewrap(path, context string) (isChanged bool, err error) {
 	if content, err = v.Seal(context, plain); err != nil {
 		return false, err
 	}
-	err = replaceIf(path, was, content) // a rotation may have replaced it while the helper was asked
+	err = ReplaceIf(path, was, content) // a rotation may have replaced it while the helper was asked
 	return err == nil, err
 }
 

@@ -38,6 +38,10 @@ type Erased struct {
 	Answers         int `json:"answers"` // kept for an Idempotency-Key
 	// authentications that stay for a legal hold; they go when it is lifted
 	Held []journal.HeldBack `json:"held,omitempty"`
+	// authentications whose keys were not forgotten, for there are too many: old copies of the database still open them
+	Unforgotten int `json:"unforgotten,omitempty"`
+	// why journal-keys.json of the machine that has erased still opens old copies of what was erased
+	KeyFile string `json:"keyFile,omitempty"`
 	// files of archived days, which the erasure does not reach; threeds journal erase --archive does
 	Unreached []string `json:"unreached,omitempty"`
 }

@@ -255,9 +255,15 @@ func (s *Server) registerJournalMetrics(j *journal.Journal) {
 	})
 }
 
-// journalKeysCondition says whether the file of the journal's keys could be read when the server started.
+// journalKeysCondition says whether the file of the journal's keys could be read when the server started, and whether it
+// still opens what was erased.
 func (s *Server) journalKeysCondition() console.Condition {
-	return console.Condition{Name: "journal keys", Check: func() (string, bool) { return s.journalKeysProblem, true }}
+	return console.Condition{Name: "journal keys", Check: func() (string, bool) {
+		if s.journal == nil {
+			return s.journalKeysProblem, true
+		}
+		return s.journal.Keys.FileProblem(), true
+	}}
 }
 
 // journalCondition says whether the journal is written.
@@ -516,9 +522,13 @@ func EraseFromJournal(ctx context.Context, j journal.Store, keys *journal.Keys, 
 	if done.Answers, err = answers.Erase(ctx, rows, merchant, ids, cards); err != nil {
 		return done, err
 	}
+	if done.Unforgotten, err = j.CountUnforgotten(ctx, q); err != nil {
+		return done, err
+	}
 	if done.Authentications, done.Records, err = j.Erase(ctx, q); err != nil {
 		return done, err
 	}
+	done.KeyFile = keys.FileProblem()
 	files, err := journal.ArchivedFiles(ctx, j, keys)
 	for _, f := range files {
 		done.Unreached = append(done.Unreached, f.Name)

@@ -60,7 +60,7 @@ func (j *Journal) opensDays(ctx context.Context, archive journal.Archive) (bool,
 		Seal:    func(journal.Seal) error { return nil },
 		Day: func(d journal.ArchivedDay) error {
 			days++
-			_, err := j.Keys.OpenDay(d)
+			err := j.Keys.CheckDay(d)
 			opens = opens || err == nil
 			return nil
 		},
@@ -112,7 +112,7 @@ func (j *Journal) write(ctx context.Context, put func(store.Row) error) (entries
 			return put(row)
 		},
 		Day: func(d journal.ArchivedDay) error {
-			if _, err := j.Keys.OpenDay(d); err != nil {
+			if err := j.Keys.CheckDay(d); err != nil {
 				j.missing = append(j.missing, d.Day)
 			}
 			row := store.NewRow(dayRows)
@@ -148,7 +148,7 @@ func (j *Journal) check(row store.Row) error {
 	case row.Kind == journalRows:
 		return j.Keys.CheckCardKeys(strings.Fields(row.Text["cardKeys"]))
 	case row.Kind == dayRows:
-		if _, err := j.Keys.OpenDay(dayOf(row)); err != nil {
+		if err := j.Keys.CheckDay(dayOf(row)); err != nil {
 			return fmt.Errorf("%w; the backup wants that of its time", err)
 		}
 	}

@@ -165,5 +165,8 @@ func (k *Keys) CheckCardKeys(names []string) error {
 	return nil
 }
 
-// OpenDay returns the key of a day of a backup, or an error that says that these are not the keys of its journal.
-func (k *Keys) OpenDay(d ArchivedDay) ([]byte, error) { return k.unwrap(d.Day, d.Wrapped) }
+// CheckDay returns an error unless these are the keys of the journal that a day of a backup is of.
+func (k *Keys) CheckDay(d ArchivedDay) error {
+	_, err := k.unwrap(d.Day, d.Wrapped)
+	return err
+}

@@ -185,12 +185,14 @@ func TestK5BillingStaysAfterAnErasure(t *testing.T) {
 // imported, and when something is erased meanwhile.
 func TestK5BillingStaysWhenRecordsGo(t *testing.T) {
 	t.Parallel()
-	keys, at, dir := journal.NewKeys(), pgtest.Get(t).Schema(t), filepath.Join(t.TempDir(), "journal")
-	for name, open := range map[string]func() (journal.Store, error){
-		"postgres": func() (journal.Store, error) { return journal.OpenPostgres(t.Context(), at, keys) },
-		"sqlite":   func() (journal.Store, error) { return journal.OpenFiles(dir, keys) },
+	at, dir := pgtest.Get(t).Schema(t), filepath.Join(t.TempDir(), "journal")
+	for name, openWith := range map[string]func(keys *journal.Keys) (journal.Store, error){
+		"postgres": func(keys *journal.Keys) (journal.Store, error) { return journal.OpenPostgres(t.Context(), at, keys) },
+		"sqlite":   func(keys *journal.Keys) (journal.Store, error) { return journal.OpenFiles(dir, keys) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			keys := journal.NewKeys() // each journal has its own, for one forgets those of days that go
+			open := func() (journal.Store, error) { return openWith(keys) }
 			st, err := open()
 			if err != nil {
 				t.Fatal(err)
@@ -238,12 +240,14 @@ func TestK5BillingStaysWhenRecordsGo(t *testing.T) {
 // authentication is counted once.
 func TestK5BillingOfSeveralNodes(t *testing.T) {
 	t.Parallel()
-	keys, at, dir := journal.NewKeys(), pgtest.Get(t).Schema(t), filepath.Join(t.TempDir(), "journal")
-	for name, open := range map[string]func() (journal.Store, error){
-		"postgres": func() (journal.Store, error) { return journal.OpenPostgres(t.Context(), at, keys) },
-		"sqlite":   func() (journal.Store, error) { return journal.OpenFiles(dir, keys) },
+	at, dir := pgtest.Get(t).Schema(t), filepath.Join(t.TempDir(), "journal")
+	for name, openWith := range map[string]func(keys *journal.Keys) (journal.Store, error){
+		"postgres": func(keys *journal.Keys) (journal.Store, error) { return journal.OpenPostgres(t.Context(), at, keys) },
+		"sqlite":   func(keys *journal.Keys) (journal.Store, error) { return journal.OpenFiles(dir, keys) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			keys := journal.NewKeys() // each journal has its own, for one forgets those of days that go
+			open := func() (journal.Store, error) { return openWith(keys) }
 			t.Parallel()
 			var nodes []journal.Store
 			for range 3 {

@@ -141,6 +141,9 @@ func (db *database) findMisplaced(ctx context.Context) (map[int64]bool, error) {
 func (db *database) checkDay(ctx context.Context, begin int64, now time.Time, isMisplaced bool) (faults []error,
 	err error) {
 	day := dayOf(time.UnixMilli(begin))
+	if err := db.dropForgotten(ctx, begin); err != nil {
+		return nil, err
+	}
 	c, err := db.compareHours(ctx, begin)
 	if err != nil {
 		return nil, err

@@ -190,7 +190,8 @@ func (e *folderEraser) signErasure(ctx context.Context, name string, digest []by
 		return 0, err
 	}
 	n = len(places)
-	return n, db.inTx(ctx, func(tx *sql.Tx) error {
+	spent := e.spentOf(at, rows)
+	if err := db.inTx(ctx, func(tx *sql.Tx) error {
 		for len(rows) > 0 {
 			some := rows[:min(len(rows), importBatch)]
 			if err := db.putRows(ctx, tx, `INSERT INTO journal_places (`+strings.Join(placeColumns, ", ")+`) `, some,
@@ -199,8 +200,30 @@ func (e *folderEraser) signErasure(ctx context.Context, name string, digest []by
 			}
 			rows = rows[len(some):]
 		}
-		return db.sealErasure(ctx, tx, statement{kind: ErasureSeal, at: time.Now(), by: e.by}, places)
-	})
+		return db.sealErasure(ctx, tx, statement{kind: ErasureSeal, at: time.Now(), by: e.by, spent: spent}, places)
+	}); err != nil {
+		return 0, err
+	}
+	e.Keys.forget(spent)
+	return n, nil
+}
+
+// spentOf returns the keys of the authentications of rows of journal_places, which are to be forgotten: backups of the
+// database may have them. Which tree a day has that is archived is not known, so that all forget.
+func (e *folderEraser) spentOf(day time.Time, rows [][]any) (spent []spentLeaf) {
+	ids := map[string]bool{}
+	for _, row := range rows {
+		ids[row[1].(string)] = true
+	}
+	if !e.Keys.mayForget(len(ids) * len(e.Keys.trees)) {
+		return nil
+	}
+	for _, id := range sortedKeys(ids) {
+		for _, tree := range e.Keys.trees {
+			spent = append(spent, spentLeaf{tree.name, tree.leafOf(dayNumber(day.UnixMilli()), id)})
+		}
+	}
+	return spent
 }
 
 // rewrite writes a file again without the content of the entries that tombstones name.

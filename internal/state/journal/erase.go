@@ -17,10 +17,17 @@ const (
 	lockForErase = `SELECT pg_advisory_xact_lock(77333, hashtext(current_schema()))`
 )
 
+// errNothingToErase says that a query names nothing.
+var errNothingToErase = errors.New("journal: name a card or a merchant to erase")
+
 // erase removes what belongs to a card or a merchant, and no hold holds, behind signed tombstones that name each entry.
 // Each day has a transaction of its own, so that others write between them. A day with an entry that does not open
-// stays as it is, and the error says so; all other days are erased.
-func (db *database) erase(ctx context.Context, q Query, holds []Hold) (authentications, records int, err error) {
+// stays as it is, and the error says so; all other days are erased. The keys of what was erased are forgotten if
+// isForgetting is set.
+func (db *database) erase(ctx context.Context, q Query, holds []Hold, isForgetting bool) (authentications, records int,
+	err error) {
+	var spent []spentLeaf
+	defer func() { db.ours.forget(spent) }() // those whose transactions were committed
 	condition, args := db.where(q.ofErasure())
 	free, of := unheld(holds)
 	condition, args = condition+" AND "+free, slices.Concat(args, of)
@@ -41,8 +48,14 @@ func (db *database) erase(ctx context.Context, q Query, holds []Hold) (authentic
 		begin := day * dayLen
 		of := slices.Concat([]any{begin, begin + dayLen, -begin, -(begin + dayLen)}, args)
 		var a, r int
+		var leaves []spentLeaf
 		if err := db.inTx(ctx, func(tx *sql.Tx) (err error) {
-			a, r, err = db.eraseDay(ctx, tx, begin, recordsOfTime+condition, of, holds, cmp.Or(q.By, nodeName()))
+			erasure := dayErasure{
+				db: db, begin: begin, condition: recordsOfTime + condition, args: of, holds: holds, by: cmp.Or(q.By, nodeName()),
+				isForgetting: isForgetting,
+			}
+			a, r, err = erasure.do(ctx, tx)
+			leaves = erasure.spent
 			return err
 		}); errors.Is(err, errSealed) {
 			damaged = append(damaged, fmt.Errorf("nothing of the day %s was erased: %w", dayOf(time.UnixMilli(begin)), err))
@@ -50,7 +63,7 @@ func (db *database) erase(ctx context.Context, q Query, holds []Hold) (authentic
 		} else if err != nil {
 			return authentications, records, err
 		}
-		authentications, records = authentications+a, records+r
+		authentications, records, spent = authentications+a, records+r, append(spent, leaves...)
 	}
 	return authentications, records, errors.Join(damaged...)
 }
@@ -65,9 +78,22 @@ func (db *database) keepWritersOut(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// eraseDay removes the records of a day that fit a condition.
-func (db *database) eraseDay(ctx context.Context, tx *sql.Tx, begin int64, condition string, args []any,
-	holds []Hold, by string) (authentications, records int, err error) {
+// A dayErasure removes the records of a day that fit a condition.
+type dayErasure struct {
+	db           *database
+	begin        int64 // begin is when the day begins.
+	condition    string
+	args         []any
+	holds        []Hold
+	by           string
+	isForgetting bool
+
+	spent []spentLeaf // the keys to be forgotten when the transaction is committed
+}
+
+// do removes the records, in a transaction.
+func (e *dayErasure) do(ctx context.Context, tx *sql.Tx) (authentications, records int, err error) {
+	db := e.db
 	if err := db.keepWritersOut(ctx, tx); err != nil {
 		return 0, 0, err
 	}
@@ -75,7 +101,7 @@ func (db *database) eraseDay(ctx context.Context, tx *sql.Tx, begin int64, condi
 	if err != nil {
 		return 0, 0, err
 	}
-	newest, erased, err := db.blankEntries(ctx, tx, begin, condition, args, holds)
+	newest, erased, err := e.blankEntries(ctx, tx)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -84,41 +110,47 @@ func (db *database) eraseDay(ctx context.Context, tx *sql.Tx, begin int64, condi
 		return 0, 0, err
 	}
 	counts := billing{}
-	if begin >= until && !archived[dayOf(time.UnixMilli(begin))] {
+	if e.begin >= until && !archived[dayOf(time.UnixMilli(e.begin))] {
 		counts.addNewest(newest)
 	}
 	if err := db.book(ctx, tx, counts, 0); err != nil {
 		return 0, 0, err
 	}
-	if err := db.forgetRollups(ctx, tx, condition, args); err != nil {
-		return 0, 0, err
-	}
-	if err := db.forgetKeys(ctx, tx, condition, args); err != nil {
-		return 0, 0, err
-	}
-	result, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_records WHERE `+condition), args...)
-	if err != nil {
-		return 0, 0, err
-	}
-	n, err := result.RowsAffected()
+	n, err := db.deleteRecords(ctx, tx, e.condition, e.args)
 	if err != nil {
 		return 0, 0, err
 	}
 	// Tombstones come last: in SQLite they are in another file, and stay there when this transaction fails.
-	tombstone := statement{kind: ErasureSeal, at: time.Now(), by: by}
-	return int(n), len(erased), db.sealErasure(ctx, tx, tombstone, erased)
+	tombstone := statement{kind: ErasureSeal, at: time.Now(), by: e.by, spent: e.spent}
+	return n, len(erased), db.sealErasure(ctx, tx, tombstone, erased)
+}
+
+// deleteRecords deletes the records of a condition, and what was made of them. It returns how many there were.
+func (db *database) deleteRecords(ctx context.Context, tx *sql.Tx, condition string, args []any) (int, error) {
+	if err := db.forgetRollups(ctx, tx, condition, args); err != nil {
+		return 0, err
+	}
+	if err := db.forgetKeys(ctx, tx, condition, args); err != nil {
+		return 0, err
+	}
+	result, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_records WHERE `+condition), args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	return int(n), err
 }
 
 // recordsOfTime begins a condition of the records of a time, which it has twice: of each index only one is of use.
 const recordsOfTime = `made >= ? AND made < ? AND -made <= ? AND -made > ? AND `
 
-// blankEntries blanks the entries of the records of a day that fit a condition, and what stands beside them. It returns
-// the newest entry of each record as it was, and where the entries are. No hold may hold such an entry: then its record
-// was changed in the store.
-func (db *database) blankEntries(ctx context.Context, tx *sql.Tx, begin int64, condition string, args []any,
-	holds []Hold) (newest map[string]newestEntry, erased []chainPlace, err error) {
-	ofRecords := `made >= ? AND made < ? AND id IN (SELECT id FROM journal_records WHERE ` + condition + `)`
-	all := slices.Concat([]any{begin, begin + dayLen}, args)
+// blankEntries blanks the entries of the records, and what stands beside them. It returns the newest entry of each
+// record as it was, and where the entries are. No hold may hold such an entry: then its record was changed in the store.
+func (e *dayErasure) blankEntries(ctx context.Context, tx *sql.Tx) (newest map[string]newestEntry, erased []chainPlace,
+	err error) {
+	db := e.db
+	ofRecords := `made >= ? AND made < ? AND id IN (SELECT id FROM journal_records WHERE ` + e.condition + `)`
+	all := slices.Concat([]any{e.begin, e.begin + dayLen}, e.args)
 	// What a place says of an earlier erasure is not asked: the entry itself does.
 	places, err := db.readAllPlaces(ctx, tx, ofRecords, all...)
 	if err != nil {
@@ -126,8 +158,8 @@ func (db *database) blankEntries(ctx context.Context, tx *sql.Tx, begin int64, c
 	}
 	newest = map[string]newestEntry{}
 	held := map[string]bool{}
-	n := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, e newestEntry) {
-		newest[item.id], held[item.id] = e, holdOf(holds, &e.Record, item.card) >= 0
+	n := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, entry newestEntry) {
+		newest[item.id], held[item.id] = entry, holdOf(e.holds, &entry.Record, item.card) >= 0
 	}}
 	found := 0
 	if err := db.eachFrameOf(ctx, tx, wholeFrames, places, func(f *frame, places []place) error {
@@ -145,22 +177,56 @@ func (db *database) blankEntries(ctx context.Context, tx *sql.Tx, begin int64, c
 			return nil, nil, fmt.Errorf("a legal hold holds %s, and its row for searches was changed: %w", id, errSealed)
 		}
 	}
+	if err := e.noteSpent(ctx, places); err != nil {
+		return nil, nil, err
+	}
 	_, err = tx.ExecContext(ctx, db.query(`UPDATE journal_places SET gone = 1 WHERE `+ofRecords), all...)
 	return newest, erased, err
 }
 
+// noteSpent notes the keys of the authentications at places, which are to be forgotten.
+func (e *dayErasure) noteSpent(ctx context.Context, places []place) error {
+	if !e.isForgetting || len(places) == 0 {
+		return nil
+	}
+	day, err := e.db.dayKey(ctx, dayOf(time.UnixMilli(e.begin)), false)
+	if err != nil {
+		return err
+	}
+	ids := map[string]bool{}
+	for _, p := range places {
+		ids[p.id] = true
+	}
+	for _, id := range sortedKeys(ids) {
+		e.spent = append(e.spent, spentLeaf{day.tree.name, day.tree.leafOf(day.day, id)})
+	}
+	return nil
+}
+
 // blank removes the content of entries of a frame, and what stands beside them. Their ids and kinds stay. It returns
-// where those are that had content.
+// where those are that had content, also under a key that was forgotten.
 func (db *database) blank(ctx context.Context, tx *sql.Tx, f *frame, places []place,
 	newest *newestEntries) (erased []chainPlace, err error) {
-	items, err := db.eachItem(ctx, f, places, func(item *frameItem, p place) error {
-		err := newest.add(item)
+	damaged := func(what string, err error) error {
+		return fmt.Errorf("%s from %d on of the chain %s: %w", what, f.first, f.chain, err)
+	}
+	items, err := db.openItems(ctx, f, isAtOneOf(places))
+	if err != nil {
+		return nil, damaged("entries", err)
+	}
+	for _, p := range places {
+		if _, err := itemAt(items, p); err != nil {
+			return nil, damaged("entries", err)
+		}
+		item := &items[p.at]
+		if len(item.sealed) == 0 {
+			continue
+		}
+		if err := newest.add(item); err != nil {
+			return nil, damaged("entries", err)
+		}
 		*item = frameItem{id: item.id, kind: item.kind}
 		erased = append(erased, chainPlace{f.chain, f.first + p.at})
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("entries from %d on of the chain %s: %w", f.first, f.chain, err)
 	}
 	var text []byte
 	for i := range items {
@@ -169,13 +235,17 @@ func (db *database) blank(ctx context.Context, tx *sql.Tx, f *frame, places []pl
 	if err := db.replaceSealed(ctx, tx, f, "", text); err != nil {
 		return nil, err
 	}
+	day, err := db.frameKey(ctx, f)
+	if err != nil {
+		return nil, err
+	}
 	for table, body := range map[string][]byte{"journal_messages": f.messages, "journal_personal": f.personal} {
 		if body == nil {
 			continue
 		}
-		texts, err := db.openTexts(ctx, f, table, body)
+		texts, err := day.sealedTexts(f, table, body)
 		if err != nil {
-			return nil, fmt.Errorf("what stands beside entries from %d on of the chain %s: %w", f.first, f.chain, err)
+			return nil, damaged("what stands beside entries", err)
 		}
 		for _, p := range places {
 			texts[p.at] = nil
@@ -183,7 +253,7 @@ func (db *database) blank(ctx context.Context, tx *sql.Tx, f *frame, places []pl
 		var text []byte
 		isAny := false
 		for _, t := range texts {
-			text, isAny = appendText(text, t), isAny || t != nil
+			text, isAny = appendText(text, t), isAny || len(t) > 0
 		}
 		if !isAny {
 			text = nil

@@ -74,7 +74,8 @@ func (e *evidence) report(err error) error {
 	return nil
 }
 
-// refresh reads the seals that came since the last call. The newest one that is known must still be there.
+// refresh reads the seals that came since the last call. The newest one that is known must still be there. What they
+// name is forgotten, if all of them are as they were written.
 func (e *evidence) refresh(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -118,6 +119,9 @@ func (e *evidence) refresh(ctx context.Context) (err error) {
 		return &faultError{fmt.Sprintf("the seals before %d are gone", e.known.first)}
 	}
 	e.seen, e.hash = newest.N, e.known.hash
+	spent := e.known.spent
+	e.known.spent = nil
+	e.keys.forget(spent)
 	return nil
 }
 

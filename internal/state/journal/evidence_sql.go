@@ -144,6 +144,7 @@ func (db *database) sealErasure(ctx context.Context, tx *sql.Tx, s statement, al
 		if err := db.appendStatement(ctx, tx, s); err != nil {
 			return err
 		}
+		s.spent = nil
 	}
 	return nil
 }

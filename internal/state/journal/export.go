@@ -36,8 +36,10 @@ type ExportedEntry struct {
 	Day       *Seal // of the audit trail: signs the days until this entry; nil for most entries
 	IsLeftOut bool  // the query does not want the content
 	IsDamaged bool  // the content does not open
-	IsBare    bool  // the content was not read
-	IsInside  bool  // the MAC of a later entry, which comes next or soon, says that this link is as it was written
+	// IsForgotten says that the key of the entry was forgotten, so that it counts as erased, and its sealed text is there.
+	IsForgotten bool
+	IsBare      bool // the content was not read
+	IsInside    bool // the MAC of a later entry, which comes next or soon, says that this link is as it was written
 }
 
 // An Exporter has chained entries: a [Store], or the audit trail.
@@ -106,22 +108,24 @@ type exportLine struct {
 	Version int    `json:"version,omitempty"`
 	KeyID   string `json:"keyId,omitempty"`
 	// names of the keys of card hashes
-	CardKeys  []string        `json:"cardKeys,omitempty"`
-	From      string          `json:"from,omitempty"` // the first day that the export has; none means that all are in it
-	To        string          `json:"to,omitempty"`   // the last day
-	Chain     string          `json:"chain,omitempty"`
-	Seq       int64           `json:"seq,omitempty"`
-	IsErased  bool            `json:"erased,omitempty"`
-	Card      string          `json:"card,omitempty"` // the hash of the card
-	Salt      string          `json:"salt,omitempty"`
-	Digest    string          `json:"digest,omitempty"`
-	Link      string          `json:"link,omitempty"`
-	Lines     int64           `json:"lines,omitempty"`
-	At        string          `json:"at,omitempty"`   // when the export was made
-	Text      string          `json:"text,omitempty"` // of a seal
-	Signature string          `json:"signature,omitempty"`
-	Record    json.RawMessage `json:"record,omitempty"`
-	Messages  json.RawMessage `json:"messages,omitempty"`
+	CardKeys []string `json:"cardKeys,omitempty"`
+	From     string   `json:"from,omitempty"` // the first day that the export has; none means that all are in it
+	To       string   `json:"to,omitempty"`   // the last day
+	Chain    string   `json:"chain,omitempty"`
+	Seq      int64    `json:"seq,omitempty"`
+	IsErased bool     `json:"erased,omitempty"`
+	// IsForgotten says that an erased entry needs no tombstone: its key is gone, and the store was restored from before
+	IsForgotten bool            `json:"keyForgotten,omitempty"`
+	Card        string          `json:"card,omitempty"` // the hash of the card
+	Salt        string          `json:"salt,omitempty"`
+	Digest      string          `json:"digest,omitempty"`
+	Link        string          `json:"link,omitempty"`
+	Lines       int64           `json:"lines,omitempty"`
+	At          string          `json:"at,omitempty"`   // when the export was made
+	Text        string          `json:"text,omitempty"` // of a seal
+	Signature   string          `json:"signature,omitempty"`
+	Record      json.RawMessage `json:"record,omitempty"`
+	Messages    json.RawMessage `json:"messages,omitempty"`
 }
 
 // exportVersion is the version of the format of exports.
@@ -183,7 +187,7 @@ func (w *exportWriter) writeEntry(ctx context.Context, e *ExportedEntry) error {
 		w.check.isErased = func(seq int64) bool { return w.known.isErased(e.Chain, seq) || w.fresh.isErased(e.Chain, seq) }
 		w.read[e.Chain] = true
 	}
-	if e.Content == nil && !e.IsDamaged && !w.check.isErased(e.Seq) { // it may have been erased just now
+	if e.isUnexplained(w.check) { // it may have been erased just now
 		if err := w.readSeals(ctx, &w.fresh, func(s *Seal, said *statement) error {
 			if s.N > w.known.n {
 				w.later = append(w.later, laterSeal{*s, said})
@@ -205,6 +209,11 @@ func (w *exportWriter) writeEntry(ctx context.Context, e *ExportedEntry) error {
 		err = w.put(e.Day.line("day"))
 	}
 	return err
+}
+
+// isUnexplained reports whether an entry has no content, and a check knows no reason for that.
+func (e *ExportedEntry) isUnexplained(c *ChainCheck) bool {
+	return e.Content == nil && !e.IsDamaged && !e.IsForgotten && !c.isErased(e.Seq)
 }
 
 // endChain checks the end of a chain against what seals say.

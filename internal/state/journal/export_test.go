@@ -2,6 +2,7 @@ package journal
 
 import (
 	"database/sql"
+	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -150,4 +151,89 @@ func ForgetSeals(t *testing.T, st Store) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.known, e.seen, e.hash, e.faults = newKnown(), 0, nil, nil
+}
+
+// OpenedTexts returns all texts that the keys of a store open of its frames and of its rows for searches, however these
+// say what was erased.
+func OpenedTexts(t *testing.T, st Store) string {
+	t.Helper()
+	var all []byte
+	if err := st.(evidenceParts).eachPart(t.Context(), func(_ string, db *database) error {
+		if err := db.eachRow(t.Context(), 0, endOfTime, func(v *recordValues) {
+			data, err := db.openRecord(t.Context(), v.texts[0], v.numbers[0], v.data)
+			if err != nil {
+				t.Error(err)
+			}
+			all = append(all, data...)
+		}); err != nil {
+			return err
+		}
+		return db.eachFrame(t.Context(), db, wholeFrames, func(f *frame) error {
+			items, err := db.openItems(t.Context(), f, isAny)
+			if err != nil {
+				return err
+			}
+			for i := range items {
+				all = append(all, items[i].content...)
+			}
+			for table, body := range map[string][]byte{"journal_messages": f.messages, "journal_personal": f.personal} {
+				texts, err := db.openTexts(t.Context(), f, table, body, items)
+				if err != nil {
+					return err
+				}
+				for _, text := range texts {
+					all = append(all, text...)
+				}
+			}
+			return nil
+		}, `made >= 0`)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return string(all)
+}
+
+// WithoutFile has keys write no file from now on: a process that is killed between an erasure and its file leaves the
+// file as it was.
+func WithoutFile(keys *Keys) *Keys {
+	keys.kept.file = nil
+	return keys
+}
+
+// CountForgotten returns how many keys were forgotten one by one.
+func CountForgotten(keys *Keys) (n int) {
+	for _, tree := range keys.trees {
+		n += tree.countForgotten()
+	}
+	return n
+}
+
+// LimitForgotten sets how many keys may be forgotten one by one. The function that it returns undoes that.
+func LimitForgotten(keys *Keys, n int) (undo func()) {
+	was := keys.maxForgotten
+	keys.maxForgotten = n
+	return func() { keys.maxForgotten = was }
+}
+
+// WriteForgotten brings the file of keys up to date.
+func WriteForgotten(keys *Keys) { keys.writeForgotten() }
+
+// ForgetSome forgets the keys of some authentications of one day.
+func ForgetSome(t *testing.T, keys *Keys, n int) {
+	t.Helper()
+	var spent []spentLeaf
+	for i := range n {
+		tree := keys.trees[0]
+		spent = append(spent, spentLeaf{tree.name, tree.leafOf(20_000, fmt.Sprint(i))})
+	}
+	keys.forget(spent)
+	if problem := keys.FileProblem(); problem != "" {
+		t.Fatal(problem)
+	}
+}
+
+// LeafOf returns the leaf of an authentication of a day.
+func LeafOf(keys *Keys, day, id string) uint64 {
+	at, _ := time.Parse(time.DateOnly, day)
+	return keys.trees[0].leafOf(dayNumber(at.UnixMilli()), id)
 }

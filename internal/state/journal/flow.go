@@ -58,12 +58,12 @@ const (
 	flowUnanswered
 )
 
-// flowClass is the class of a record. JSON escapes each quotation mark in a text, so no text looks like a member.
+// flowClass is the class of a record, by its [faultText].
 var flowClass = fmt.Sprintf(`CASE
-	WHEN kind = 'refused' AND data LIKE '%%"errorCode":"305"%%' THEN %d
+	WHEN kind = 'refused' AND fault LIKE '305 %%' THEN %d
 	WHEN kind = 'refused' THEN %d
 	WHEN status <> 'failed' OR challenged = 1 THEN %d
-	WHEN data LIKE '%%"errorComponent":"_"%%' AND data NOT LIKE '%%"errorComponent":"S"%%' THEN %d
+	WHEN fault LIKE '%% _' AND fault NOT LIKE '%% S' THEN %d
 	ELSE %d END`, flowNotEnrolled, flowRefused, flowGood, flowDeclined, flowUnanswered)
 
 // minuteLen is a minute in milliseconds.

@@ -119,7 +119,7 @@ func (f *Follower) writeUntil(ctx context.Context, end ChainEnd) error {
 	check.isErased = func(seq int64) bool { return f.newest.isErased(end.Chain, seq) }
 	if db != nil {
 		if err := db.exportChain(ctx, after, day, end.Seq, false, func(e ExportedEntry) error {
-			if e.Content == nil && !e.IsDamaged && !check.isErased(e.Seq) { // it may have been erased just now
+			if e.isUnexplained(check) { // it may have been erased just now
 				if err := f.refreshGone(ctx); err != nil {
 					return err
 				}
@@ -222,7 +222,7 @@ func (e *ExportedEntry) line(isHidden bool) exportLine {
 	}
 	switch {
 	case e.Content == nil:
-		l.IsErased = !e.IsDamaged
+		l.IsErased, l.IsForgotten = !e.IsDamaged, e.IsForgotten
 	case !e.IsLeftOut && !isHidden:
 		l.Type, l.Salt, l.Card = "record", hex.EncodeToString(e.Salt), hex.EncodeToString(e.CardHash)
 		l.Record, l.Messages = e.Content, e.Messages

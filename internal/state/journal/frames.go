@@ -3,24 +3,20 @@ package journal
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/klauspost/compress/s2"
 )
 
-// Entries that are written together stand in frames: up to frameLen entries of one chain, compressed and sealed with
-// one call. Their digests are in clear, so a chain is followed without opening them. The MAC of a frame is that of its
-// last link, which all entries before it are part of. Messages and personal data have frames of their own beside it,
-// for they go before. journal_places says in which frame the entries of an id are.
+// Entries that are written together stand in frames: up to frameLen entries of one chain, each sealed under the key of
+// its authentication, and all of them with their ids under the key of the day. Their digests are in clear, so a chain is
+// followed without opening them. The MAC of a frame is that of its last link, which all entries before it are part of.
+// Messages and personal data have frames of their own beside it, for they go before. journal_places says in which frame
+// the entries of an id are.
 
-// frameLen is how many entries a frame has at most. To read one of them, all of the frame is opened.
+// frameLen is how many entries a frame has at most. To read one of them, the frame is opened, and of its entries that one.
 const frameLen = 64
 
 // A frame is a row of journal_frames.
@@ -31,17 +27,20 @@ type frame struct {
 	first, last int64  // first and last are the numbers of the entries in the chain.
 	digests     []byte // digests are the digests of all entries, without anything between them.
 	link, mac   []byte // link and mac are those of the last entry.
-	body        []byte // body is a sealed frameItem for each entry.
+	body        []byte // body has a frameItem for each entry, sealed.
 
 	// messages and personal have a sealed text for each entry, which may be empty. They are nil when no entry has one.
 	messages, personal []byte
 }
 
-// A frameItem is an entry in a frame. One that was erased has nothing.
+// A frameItem is an entry in a frame. One that was erased has no content.
 type frameItem struct {
 	id, kind, merchant string
 	card               []byte // see [Keys.CardHash]
-	salt, content      []byte
+	sealed             []byte // salt and content, under the key of the authentication; nothing if it was erased
+
+	salt, content []byte // what was sealed, if the entry was opened
+	isForgotten   bool   // it was sealed under a key that was forgotten, so that it counts as erased
 }
 
 var frameColumns = []string{"made", "frame", "chain", "first", "last", "digests", "link", "mac", "body"}
@@ -87,189 +86,6 @@ func (db *database) nextFrame() int64 {
 	db.frames++
 	id, _ := strconv.ParseInt(db.writer[:7], 16, 64) // 28 bits of the name, which is hexadecimal
 	return id<<32 | db.frames
-}
-
-// addFrame adds the frame of entries of one day, and moves the head of their chain. Records has the record of each as
-// JSON.
-func (db *database) addFrame(w *framesToWrite, entries []*Entry, records [][]byte, head *chainHead) error {
-	made, _ := spanOfDay(entries[0].Record.Created)
-	f := frame{made: made, n: db.nextFrame(), first: head.seq + 1}
-	f.chain, f.digests = db.chainName(f.day()), make([]byte, 0, len(entries)*sha256.Size)
-	items, messages, personal := db.items[:0], db.messages[:0], db.personal[:0]
-	hasMessages, hasPersonal := false, false
-	for i, e := range entries {
-		bare, kept, err := splitMessages(e, db.steps)
-		if err != nil {
-			return err
-		}
-		content, err := appendContent(db.content[:0], &bare, records[i])
-		if err != nil {
-			return err
-		}
-		db.steps, db.content = bare.Steps, content // the next entry takes their room
-		item := frameItem{
-			id: e.Record.ID, kind: string(e.Kind), merchant: e.Record.Merchant, card: e.CardHash, salt: make([]byte, 16),
-			content: content,
-		}
-		rand.Read(item.salt)
-		digest := DigestOf(item.salt, content)
-		head.seq, head.link = head.seq+1, NextLink(head.link, digest)
-		f.digests = append(f.digests, digest...)
-		items = item.append(items)
-		text := db.text[:0]
-		if len(kept) > 0 {
-			hasMessages, text = true, appendMessages(text, kept)
-			db.text = text
-		}
-		messages = appendText(messages, text)
-		if text, err = personalOf(e); err != nil {
-			return err
-		}
-		hasPersonal = hasPersonal || text != nil
-		personal = appendText(personal, text)
-		w.places = append(w.places, []any{e.Record.Created.UnixMilli(), item.id, item.kind, f.n, int64(i), int64(0)})
-	}
-	db.items, db.messages, db.personal = items, messages, personal
-	f.last, f.link = head.seq, head.link
-	f.mac = db.ours.LinkMAC(f.chain, f.last, f.link)
-	return db.addSealed(w, &f, items, ifSet(hasMessages, messages), ifSet(hasPersonal, personal))
-}
-
-// ifSet returns text, or nil if it is not wanted.
-func ifSet(isWanted bool, text []byte) []byte {
-	if !isWanted {
-		return nil
-	}
-	return text
-}
-
-// addSealed seals a frame, and what stands beside it, and adds their rows.
-func (db *database) addSealed(w *framesToWrite, f *frame, items, messages, personal []byte) (err error) {
-	if f.body, err = db.sealPacked(f, "", items, &db.packed); err != nil {
-		return err
-	}
-	w.frames = append(w.frames, f.row())
-	for _, beside := range []struct {
-		table string
-		text  []byte
-		rows  *[][]any
-	}{{"journal_messages", messages, &w.messages}, {"journal_personal", personal, &w.personal}} {
-		if beside.text == nil {
-			continue
-		}
-		body, err := db.sealPacked(f, beside.table, beside.text, &db.packed)
-		if err != nil {
-			return err
-		}
-		*beside.rows = append(*beside.rows, []any{f.made, f.n, body})
-	}
-	return nil
-}
-
-// sealPacked compresses what a frame has, or what a table has beside it, and seals it under the key of its day, which
-// must be known. The buffer may be used again.
-func (db *database) sealPacked(f *frame, table string, text []byte, buffer *[]byte) ([]byte, error) {
-	*buffer = s2.Encode((*buffer)[:cap(*buffer)], text)
-	return seal(db.keyOf(f.day()), *buffer, f.name()+table)
-}
-
-// append writes an item.
-func (i *frameItem) append(to []byte) []byte {
-	to = appendText(appendText(appendText(to, i.id), i.kind), i.merchant)
-	return appendText(appendText(appendText(to, i.card), i.salt), i.content)
-}
-
-// isErased reports whether the entry has lost its content.
-func (i *frameItem) isErased() bool { return len(i.content) == 0 }
-
-// entry returns the entry of an item, without what stands beside it.
-func (i *frameItem) entry() (e Entry, err error) {
-	err = json.Unmarshal(i.content, &e)
-	e.CardHash = i.card
-	return e, err
-}
-
-// openItems returns the entries of a frame. It returns errSealed for a frame that is not as it was written.
-func (db *database) openItems(ctx context.Context, f *frame) ([]frameItem, error) {
-	text, err := db.openPacked(ctx, f, "", f.body)
-	if err != nil {
-		return nil, err
-	}
-	return itemsOf(f, text)
-}
-
-// itemsOf reads the items of a frame.
-func itemsOf(f *frame, text []byte) ([]frameItem, error) {
-	n := f.last - f.first + 1
-	if n < 1 || n > frameLen || len(f.digests) != int(n)*sha256.Size {
-		return nil, errSealed
-	}
-	all := make([]frameItem, n)
-	r := reader{in: text}
-	for i := range all {
-		item := &all[i]
-		item.id, item.kind, item.merchant = r.text(), r.text(), r.text()
-		item.card, item.salt, item.content = r.bytes(), r.bytes(), r.bytes()
-		if len(item.card) == 0 {
-			item.card = nil
-		}
-	}
-	if r.isDamaged || len(r.in) > 0 {
-		return nil, errSealed
-	}
-	return all, nil
-}
-
-// openTexts returns the text that a table has beside each entry of a frame; all are nil if body is.
-func (db *database) openTexts(ctx context.Context, f *frame, table string, body []byte) ([][]byte, error) {
-	if body == nil {
-		return make([][]byte, f.last-f.first+1), nil
-	}
-	text, err := db.openPacked(ctx, f, table, body)
-	if err != nil {
-		return nil, err
-	}
-	return textsOf(f, text)
-}
-
-// textsOf reads the texts beside the entries of a frame. Those that are empty are nil.
-func textsOf(f *frame, text []byte) ([][]byte, error) {
-	all := make([][]byte, f.last-f.first+1)
-	r := reader{in: text}
-	for i := range all {
-		if b := r.bytes(); len(b) > 0 {
-			all[i] = b
-		}
-	}
-	if r.isDamaged || len(r.in) > 0 {
-		return nil, errSealed
-	}
-	return all, nil
-}
-
-// openPacked opens what sealPacked has made.
-func (db *database) openPacked(ctx context.Context, f *frame, table string, body []byte) ([]byte, error) {
-	if f.last < f.first || f.last-f.first >= frameLen {
-		return nil, errSealed
-	}
-	key, err := db.dayKey(ctx, f.day(), false)
-	if err != nil {
-		return nil, err
-	}
-	return openPackedUnder(key, f.name()+table, body)
-}
-
-// openPackedUnder opens what was sealed under a key and a name.
-func openPackedUnder(key []byte, name string, body []byte) ([]byte, error) {
-	packed, err := openSealed(key, body, name)
-	if err != nil {
-		return nil, err
-	}
-	text, err := s2.Decode(nil, packed)
-	if err != nil {
-		return nil, errSealed
-	}
-	return text, nil
 }
 
 // A framePart is what is read of frames besides their digests and links.
@@ -392,7 +208,7 @@ func (db *database) eachFrameOf(ctx context.Context, from querier, part framePar
 // frame. The error is errSealed if the frame or a place is not as it was written.
 func (db *database) eachItem(ctx context.Context, f *frame, places []place,
 	do func(*frameItem, place) error) ([]frameItem, error) {
-	items, err := db.openItems(ctx, f)
+	items, err := db.openItems(ctx, f, isAtOneOf(places))
 	if err != nil {
 		return nil, err
 	}
@@ -406,6 +222,13 @@ func (db *database) eachItem(ctx context.Context, f *frame, places []place,
 		}
 	}
 	return items, nil
+}
+
+// isAtOneOf returns which entries of a frame are at places.
+func isAtOneOf(places []place) func(int, *frameItem) bool {
+	return func(i int, _ *frameItem) bool {
+		return slices.ContainsFunc(places, func(p place) bool { return p.at == int64(i) })
+	}
 }
 
 // itemAt returns the entry at a place of a frame; nil if it was erased meanwhile. It returns errSealed for a place that

@@ -49,9 +49,12 @@ func (db *database) exportChain(ctx context.Context, after ChainEnd, day string,
 		for i := range all {
 			e := &all[i]
 			e.IsBare, e.IsDamaged = isBare, !isBare && items == nil
+			if items != nil {
+				e.IsForgotten, e.Merchant = items[i].isForgotten, items[i].merchant
+			}
 			if items != nil && !items[i].isErased() {
 				e.Salt, e.Content, e.Messages = items[i].salt, items[i].content, messages[i]
-				e.CardHash, e.Merchant = items[i].card, items[i].merchant
+				e.CardHash = items[i].card
 			}
 			if err := line(*e); err != nil {
 				return err
@@ -68,8 +71,8 @@ func (db *database) openForExport(ctx context.Context, f *frame,
 	if isBare {
 		return nil, nil, nil
 	}
-	if items, err = db.openItems(ctx, f); err == nil {
-		messages, err = db.openTexts(ctx, f, "journal_messages", f.messages)
+	if items, err = db.openItems(ctx, f, isAny); err == nil {
+		messages, err = db.openTexts(ctx, f, "journal_messages", f.messages, items)
 	}
 	if errors.Is(err, errSealed) {
 		return nil, nil, nil

@@ -124,7 +124,7 @@ func (db *database) hasHeldEntry(ctx context.Context, at time.Time, entries int6
 		isHeld = isHeld || holdOf(holds, &e.Record, item.card) >= 0
 	}}
 	err = db.eachFrame(ctx, db, frameEntries, func(f *frame) error {
-		items, err := db.openItems(ctx, f)
+		items, err := db.openItems(ctx, f, isAny)
 		for i := range items {
 			if err == nil {
 				err = newest.add(&items[i])

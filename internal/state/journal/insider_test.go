@@ -18,6 +18,9 @@ type insider struct {
 	t    *testing.T
 	all  []*sql.DB
 	rows map[string][]map[string]any // an older copy of all tables, one list for each database and table
+
+	// The keys say which leaf an authentication has. An insider does not know it, and can only guess one.
+	keys *journal.Keys
 }
 
 // insiderTables are the tables that an insider copies.
@@ -65,6 +68,25 @@ func (i *insider) addSeal(number int, text string) {
 			i.t.Fatal(err)
 		}
 	}
+}
+
+// newestSeal returns the text of the newest seal, and its number.
+func (i *insider) newestSeal() (text string, number int) {
+	i.t.Helper()
+	text = i.ask(`SELECT text FROM journal_seals ORDER BY n DESC LIMIT 1`)[0]
+	_, _ = fmt.Sscanf(text, "threeds journal seal %d", &number)
+	return text, number
+}
+
+// treeName returns the name of the tree that the tombstone names.
+func (i *insider) treeName() string {
+	i.t.Helper()
+	_, rest, _ := strings.Cut(i.ask(`SELECT text FROM journal_seals WHERE text LIKE '%kind erasure%'`)[0], "spent ")
+	name, _, ok := strings.Cut(rest, " ")
+	if !ok {
+		i.t.Fatal("the tombstone names no tree")
+	}
+	return name
 }
 
 // copyTables notes the rows of all tables.
@@ -176,7 +198,10 @@ const (
 )
 
 // entryOf returns the condition of the nth entry of insiderJournal.
-func entryOf(n int) string { return fmt.Sprintf(` id = '00000000-0000-4000-8000-%012d' `, n) }
+func entryOf(n int) string { return ` id = '` + idOf(n) + `' ` }
+
+// idOf returns the id of the nth entry of insiderJournal.
+func idOf(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 
 // hourOf returns when the hour of the nth entry of insiderJournal begins.
 func hourOf(n int) string {
@@ -275,6 +300,21 @@ var tricks = []struct {
 		i.addSeal(number+1, text)
 		i.do(`UPDATE journal_frames SET body = '' WHERE` + frameOf(25))
 	}},
+	{"makes a tombstone that has nodes forget the key of another authentication", "readyz verify", func(i *insider) {
+		newest, number := i.newestSeal()
+		tree := i.treeName()
+		i.addSeal(number+1, fmt.Sprintf("threeds journal seal %d\nkind erasure\nbefore %x\nat 2026-03-31T23:00:00Z\nby node:a\ncount 0\n"+
+			"spent %s %016x\n", number+1, journal.DigestOf(nil, []byte(newest)), tree, journal.LeafOf(i.keys, openDay, idOf(25))))
+	}},
+	{"adds keys to be forgotten to a tombstone", "readyz verify", func(i *insider) {
+		i.do(fmt.Sprintf(`UPDATE journal_seals SET text = text || 'spent %s %016x
+' WHERE text LIKE '%%kind erasure%%'`,
+			i.treeName(), journal.LeafOf(i.keys, openDay, idOf(25))))
+	}},
+	{"replays a tombstone", "readyz verify", func(i *insider) {
+		_, number := i.newestSeal()
+		i.addSeal(number+1, i.ask(`SELECT text FROM journal_seals WHERE text LIKE '%kind erasure%'`)[0])
+	}},
 	{"brings back from a copy what was erased", "verify", func(i *insider) {
 		i.restoreTables("journal_frames", "journal_places", "journal_records", "journal_messages")
 	}},
@@ -286,7 +326,7 @@ var tricks = []struct {
 		i.do(`UPDATE journal_seals SET text = replace(text, 'by node', 'by nobody') WHERE n = 2`)
 	}},
 	{"changes what a search shows", "page readyz", func(i *insider) {
-		i.do(`UPDATE journal_records SET status = 'completed', data = replace(data, '"in_progress"', '"completed"') WHERE` + entryOf(25))
+		i.do(`UPDATE journal_records SET status = 'completed', data = mac WHERE` + entryOf(25))
 	}},
 	{"gives a record to another merchant", "page readyz", func(i *insider) { i.do(`UPDATE journal_records SET merchant = 'shop 7' WHERE` + entryOf(25)) }},
 	{"deletes a record from searches", "readyz", func(i *insider) { i.do(`DELETE FROM journal_records WHERE` + entryOf(25)) }},
@@ -347,7 +387,7 @@ func fillForInsider(t *testing.T, st journal.Store, keys *journal.Keys) *insider
 		write(t, st, entryOf(n))
 	}
 	head(day.Add(30 * time.Hour))
-	i := &insider{t: t, all: journal.AllDatabases(t, st)}
+	i := &insider{t: t, all: journal.AllDatabases(t, st), keys: keys}
 	i.copyTables()
 	if _, n, err := st.Erase(t.Context(), journal.Query{Card: "4000000000000010", By: "cli:jo"}); err != nil || n != 2 {
 		t.Fatalf("%d entries were erased, %v", n, err)
@@ -442,8 +482,12 @@ func TestA2AnInsiderWithoutKeysIsNoticed(t *testing.T) {
 				if err := st.ReadSeals(t.Context(), 1, func(s journal.Seal) error { newest = s.N; return nil }); err != nil {
 					t.Fatal(err)
 				}
+				forgotten := journal.CountForgotten(keys)
 				trick.do(i)
 				noticed := whereNoticed(t, st, keys)
+				if n := journal.CountForgotten(keys); n != forgotten {
+					t.Errorf("the server has forgotten %d keys, and before the trick %d", n, forgotten)
+				}
 				for _, where := range strings.Fields(trick.where) {
 					if !strings.Contains(strings.Join(noticed, " "), where) {
 						t.Errorf("not noticed by %s, only by %v: %v", where, noticed, st.Faults())

@@ -410,6 +410,9 @@ type Store interface {
 	// Roll makes the rollups that let Count be fast, of hours and days that are over. It begins nothing new after a limit,
 	// and goes on with the next call.
 	Roll(ctx context.Context, now time.Time, limit time.Duration) error
+	// CountUnforgotten counts the authentications whose keys Erase would not forget, for there are too many: what is
+	// sealed under them stays in old copies of the store. It is 0 if Erase would forget all.
+	CountUnforgotten(ctx context.Context, q Query) (int, error)
 	// Erase removes what belongs to a card or to a merchant, and says how much that was. Of entries the digests stay.
 	// It finds what somebody has deleted from searches, too. The error says what cannot be looked at. It leaves out what
 	// legal holds hold, and remembers that it did.

@@ -34,13 +34,18 @@ type Keys struct {
 	signing  [][]byte // seeds of Ed25519, for seals and exports
 	macs     []*keyed // under keys that follow from wrapping, for links, rows, postings and counters
 	cards    []*keyed // under the keys of hash
+	trees    []*keyTree
+	kept     fileState
+
+	maxForgotten int // how many keys may be forgotten one by one
 }
 
 // keyFile is the content of a file of keys.
 type keyFile struct {
-	Wrapping []string `json:"wrapping"`
-	Hash     []string `json:"hash"`
-	Signing  []string `json:"signing"`
+	Wrapping []string   `json:"wrapping"`
+	Hash     []string   `json:"hash"`
+	Signing  []string   `json:"signing"`
+	Trees    []treeFile `json:"trees"`
 }
 
 // NewKeys returns keys that nobody has.
@@ -50,13 +55,14 @@ func NewKeys() *Keys {
 		rand.Read(key) // it never fails, it ends the process
 		return [][]byte{key}
 	}
-	k := &Keys{wrapping: one(), hash: one(), signing: one()}
+	k := &Keys{wrapping: one(), hash: one(), signing: one(), trees: []*keyTree{newKeyTree()}}
 	k.prepare()
 	return k
 }
 
 // prepare makes what follows from the keys.
 func (k *Keys) prepare() {
+	k.maxForgotten = maxForgotten
 	k.macs = deriveMACKeys(k.wrapping)
 	for _, key := range k.hash {
 		k.cards = append(k.cards, newKeyed(key))
@@ -106,19 +112,17 @@ func (f KeyFile) LoadOrCreate() (*Keys, error) {
 // LoadKeys is [KeyFile.Load] for a file that is not sealed.
 func LoadKeys(path string) (*Keys, error) { return KeyFile{Path: path}.Load() }
 
-// Load reads the file of keys, for which the rules of [keyfile.Read] hold. Errors show no key.
+// Load reads the file of keys, for which the rules of [keyfile.ReadLarge] hold. Errors show no key.
 func (f KeyFile) Load() (*Keys, error) {
-	data, err := keyfile.Read(f.Path)
+	data, err := keyfile.ReadLarge(f.Path)
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	var k *Keys
-	if data, err = f.Vault.Open(KeysContext, data); err == nil {
-		k, err = parseKeys(data)
-	}
+	k, err := f.parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("journal: %s: %w", f.Path, err)
+		return nil, fmt.Errorf("journal: %w", err)
 	}
+	k.kept.file = &f
 	return k, nil
 }
 
@@ -127,7 +131,7 @@ func parseKeys(data []byte) (*Keys, error) {
 	dec.DisallowUnknownFields()
 	var file keyFile
 	if err := dec.Decode(&file); err != nil {
-		return nil, errors.New("not a JSON object with the lists wrapping, hash and signing")
+		return nil, errors.New("not a JSON object with the lists wrapping, hash, signing and trees")
 	}
 	k := new(Keys)
 	for _, part := range []struct {
@@ -145,6 +149,16 @@ func parseKeys(data []byte) (*Keys, error) {
 			}
 			*part.into = append(*part.into, key)
 		}
+	}
+	if len(file.Trees) == 0 {
+		return nil, errors.New("trees: missing, want a list with at least one tree of the keys of authentications")
+	}
+	for i, part := range file.Trees {
+		tree, err := parseTree(part)
+		if err != nil {
+			return nil, fmt.Errorf("trees[%d]: %w", i, err)
+		}
+		k.trees = append(k.trees, tree)
 	}
 	k.prepare()
 	return k, nil
@@ -168,13 +182,9 @@ func (f KeyFile) Create() error {
 		}
 	}
 	k := NewKeys()
-	encode := func(keys [][]byte) []string { return []string{base64.StdEncoding.EncodeToString(keys[0])} }
-	data, err := json.MarshalIndent(keyFile{encode(k.wrapping), encode(k.hash), encode(k.signing)}, "", "  ")
+	data, err := k.sealedFile(f.Vault)
 	if err == nil {
 		err = keyfile.MakeDir(filepath.Dir(f.Path))
-	}
-	if err == nil {
-		data, err = f.Vault.Seal(KeysContext, append(data, '\n'))
 	}
 	if err == nil {
 		err = keyfile.Create(f.Path, data)
@@ -218,7 +228,8 @@ func (k *Keys) cardKeyNames() (all []string) {
 	return all
 }
 
-// ID names all keys together, and gives away nothing of them: nodes that have the same keys have the same.
+// ID names all keys together, and gives away nothing of them: nodes that have the same keys have the same. It stays the
+// same when keys of authentications are forgotten.
 func (k *Keys) ID() string {
 	all := hmac.New(sha256.New, k.wrapping[0])
 	all.Write([]byte("id of these keys"))
@@ -227,6 +238,9 @@ func (k *Keys) ID() string {
 			all.Write(key)
 		}
 		all.Write([]byte{'|'})
+	}
+	for _, tree := range k.trees {
+		all.Write([]byte(tree.name))
 	}
 	return hex.EncodeToString(all.Sum(nil)[:8])
 }
@@ -314,14 +328,4 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 		return nil, err
 	}
 	return cipher.NewGCM(block)
-}
-
-// unwrap opens the key of a day, under whichever wrapping key.
-func (k *Keys) unwrap(day string, wrapped []byte) ([]byte, error) {
-	for _, key := range k.wrapping {
-		if open, err := openSealed(key, wrapped, "day "+day); err == nil {
-			return open, nil
-		}
-	}
-	return nil, fmt.Errorf("%w: all nodes of one journal have the same journal-keys.json", errSealed)
 }

@@ -143,6 +143,10 @@ func (c *ChainCheck) check(e *ExportedEntry) string {
 		return "does not open under the key of its day"
 	case e.IsBare:
 		return ""
+	case e.IsForgotten && (c.isErased == nil || !c.isErased(e.Seq)): // the store was restored from before the erasure
+		return ""
+	case e.IsForgotten:
+		return "was erased, and has its sealed text again"
 	case e.Content == nil && (c.isErased == nil || !c.isErased(e.Seq)):
 		return "has lost its content, and no erasure says so"
 	case e.Content != nil && c.isErased != nil && c.isErased(e.Seq):

@@ -102,7 +102,7 @@ func (m *mending) read(ctx context.Context, from querier) error {
 		}
 	}}
 	return m.db.eachFrame(ctx, from, frameEntries, func(f *frame) error {
-		items, err := m.db.openItems(ctx, f)
+		items, err := m.db.openItems(ctx, f, isAny)
 		if errors.Is(err, errSealed) {
 			m.unread = fmt.Errorf("entries from %d on of the chain %s: %w", f.first, f.chain, err)
 			return nil

@@ -228,7 +228,11 @@ func (s *tableStore) Erase(ctx context.Context, q Query) (authentications, recor
 	if err != nil {
 		return 0, 0, err
 	}
-	authentications, records, err = s.erase(ctx, q, holds)
+	isForgetting, err := mayForgetAll(ctx, s, q)
+	if err != nil {
+		return 0, 0, err
+	}
+	authentications, records, err = s.erase(ctx, q, holds, isForgetting)
 	return authentications, records, errors.Join(unread, err)
 }
 
@@ -293,6 +297,7 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 		}
 	}
 	s.hideBefore(last, kept)
+	s.ours.forgetDays(last, kept)
 	return nil
 }
 

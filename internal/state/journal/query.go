@@ -209,7 +209,7 @@ func (db *database) searchOnce(ctx context.Context, q Query, limit int) (_ []Rec
 	}
 	all := make([]Record, len(rows))
 	for i := range rows {
-		if all[i], err = db.recordOf(&rows[i]); err != nil {
+		if all[i], err = db.recordOf(ctx, &rows[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -306,24 +306,31 @@ func (db *database) readEntries(ctx context.Context, id string, begin, end int64
 
 // entriesAt returns the entries at places of a frame, with what stands beside them.
 func (db *database) entriesAt(ctx context.Context, f *frame, places []place) (all []Entry, err error) {
-	messages, err := db.openTexts(ctx, f, "journal_messages", f.messages)
+	items, err := db.openItems(ctx, f, isAtOneOf(places))
 	if err != nil {
 		return nil, err
 	}
-	personal, err := db.openTexts(ctx, f, "journal_personal", f.personal)
+	messages, err := db.openTexts(ctx, f, "journal_messages", f.messages, items)
 	if err != nil {
 		return nil, err
 	}
-	_, err = db.eachItem(ctx, f, places, func(item *frameItem, p place) error {
+	personal, err := db.openTexts(ctx, f, "journal_personal", f.personal, items)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range places {
+		item, err := itemAt(items, p)
+		if err != nil {
+			return nil, err
+		}
+		if item == nil {
+			continue
+		}
 		e, err := item.entry()
 		if err := errors.Join(err, showMessages(e.Steps, messages[p.at]), showPersonal(e.Steps, personal[p.at])); err != nil {
-			return err
+			return nil, err
 		}
 		all = append(all, e)
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
 	return all, nil
 }

@@ -60,7 +60,10 @@ func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Ent
 	rows, hours := make([][]any, len(order)), map[int64]bool{}
 	for i, id := range order {
 		n := newest[id]
-		rows[i] = db.recordRow(&entries[n], records[n])
+		var err error
+		if rows[i], err = db.recordRow(&entries[n], records[n]); err != nil {
+			return err
+		}
 		hours[entries[n].Record.Created.UnixMilli()/hourLen] = true
 	}
 	if err := db.putRows(ctx, tx, insertRecords, rows, replaceRecords); err != nil {
@@ -73,7 +76,7 @@ func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Ent
 var recordColumns = []string{
 	"made", "id", "rank", "kind", "api", "merchant", "reference", "scheme", "bin", "last4", "version", "channel", "status",
 	"result", "trans_status", "reason", "acs", "ds_trans_id", "acs_trans_id", "challenged", "bucket", "card", "data",
-	"unkept", "mac",
+	"fault", "unkept", "mac",
 }
 
 // insertRecords and replaceRecords are the two ends of the statement that adds rows to journal_records. An older record
@@ -95,7 +98,7 @@ func replaceAll(columns []string) string {
 
 // recordRow makes the row of the record of an entry, given as JSON, too. What others wrote is in
 // the sealed entry alone.
-func (db *database) recordRow(e *Entry, data []byte) []any {
+func (db *database) recordRow(e *Entry, data []byte) ([]any, error) {
 	r := &e.Record
 	challenged := int64(0)
 	if r.Challenged {
@@ -107,13 +110,25 @@ func (db *database) recordRow(e *Entry, data []byte) []any {
 	}
 	// Nothing came of a request that has a NamedID, so no directory server has given it an id.
 	dsTransID := cmp.Or(r.DSTransID, strings.ToLower(r.NamedID))
+	sealed, err := db.sealRecord(r, data)
+	if err != nil {
+		return nil, err
+	}
 	row := []any{
 		r.Created.UnixMilli(), r.ID, int64(rankOf(e.Kind)), string(e.Kind), r.API, r.Merchant, r.Reference, r.Card.Scheme,
 		r.Card.BIN, r.Card.Last4, r.MessageVersion, r.DeviceChannel, r.Status, r.Result, r.TransStatus, r.TransStatusReason,
-		r.ACS, dsTransID, r.ACSTransID, challenged, int64(bucketOf(r.DurationMS)), e.CardHash, string(data),
-		unkeptText(r.Unkept), nil,
+		r.ACS, dsTransID, r.ACSTransID, challenged, int64(bucketOf(r.DurationMS)), e.CardHash, sealed,
+		faultText(r), unkeptText(r.Unkept), nil,
 	}
 	db.row = rowText(db.row[:0], row[:len(row)-1])
 	row[len(row)-1] = db.ours.mac(db.row)
-	return row
+	return row, nil
+}
+
+// faultText is what counts ask of the error of a record: its code, and which component found it.
+func faultText(r *Record) string {
+	if r.ErrorCode == "" && r.ErrorComponent == "" {
+		return ""
+	}
+	return r.ErrorCode + " " + r.ErrorComponent
 }

@@ -19,7 +19,7 @@ const restoreBatch = 500
 type Restorer struct {
 	to      Archive
 	keys    *Keys
-	dayKeys map[string][]byte
+	dayKeys map[string]*dayKey
 	isEmpty bool // when it was made
 	billed  []ArchivedBilling
 	seals   []Seal
@@ -36,7 +36,7 @@ func NewRestorer(ctx context.Context, st Store, keys *Keys) (*Restorer, error) {
 	if !ok {
 		return nil, errors.New("journal: this kind of store cannot be restored")
 	}
-	r := &Restorer{to: to, keys: keys, dayKeys: map[string][]byte{}, isEmpty: true}
+	r := &Restorer{to: to, keys: keys, dayKeys: map[string]*dayKey{}, isEmpty: true}
 	stop := errors.New("there is something")
 	err := to.Visit(ctx, Visitor{
 		Billing: func(ArchivedBilling) error { return stop },
@@ -137,7 +137,7 @@ func (r *Restorer) putBilling(ctx context.Context) error {
 
 // AddDay takes the key of a day, under which the entries that come later are sealed.
 func (r *Restorer) AddDay(d ArchivedDay) (err error) {
-	r.dayKeys[d.Day], err = r.keys.OpenDay(d)
+	r.dayKeys[d.Day], err = r.keys.unwrap(d.Day, d.Wrapped)
 	return err
 }
 
@@ -156,8 +156,9 @@ func (r *Restorer) BeginChain(ctx context.Context, c ArchivedChain) error {
 // An openFrame is a frame that was opened.
 type openFrame struct {
 	frame
-	items           []frameItem
-	texts, messages []byte // items and messages as they were sealed; no messages if there are none
+	items       []frameItem
+	messages    [][]byte // messages are those of each entry, nil for an erased one.
+	hasMessages bool
 }
 
 // AddFrame adds the next frame of the chain.
@@ -175,28 +176,23 @@ func (r *Restorer) AddFrame(ctx context.Context, a ArchivedFrame) error {
 		return fmt.Errorf("the key of the day %s is missing", r.chain.Day)
 	}
 	var err error
-	if f.texts, err = openPackedUnder(key, f.name(), a.Body); err != nil {
+	if f.last < f.first || f.last-f.first >= frameLen {
+		return errSealed
+	}
+	if f.items, err = key.openItems(&f.frame, a.Body, isAny); err != nil {
 		return err
 	}
-	if f.items, err = itemsOf(&f.frame, f.texts); err != nil {
+	if f.messages, err = key.openTexts(&f.frame, "journal_messages", a.Messages, f.items); err != nil {
 		return err
 	}
-	messages := make([][]byte, len(f.items))
-	if a.Messages != nil {
-		if f.messages, err = openPackedUnder(key, f.name()+"journal_messages", a.Messages); err != nil {
-			return err
-		}
-		if messages, err = textsOf(&f.frame, f.messages); err != nil {
-			return err
-		}
-	}
+	f.hasMessages = a.Messages != nil
 	for i := range f.items {
 		if f.items[i].isErased() {
 			continue
 		}
 		e, err := f.items[i].entry()
 		if err == nil {
-			err = putMessages(e.Steps, messages[i])
+			err = putMessages(e.Steps, f.messages[i])
 		}
 		if err != nil {
 			return err
@@ -245,6 +241,28 @@ func (r *Restorer) flush(ctx context.Context) error {
 	return nil
 }
 
+// sealAgain seals a frame under the keys of this database, and adds its rows. Of an entry whose key was forgotten it
+// keeps the sealed text, so that a verification counts it as such.
+func (db *database) sealAgain(to *framesToWrite, f *openFrame) error {
+	day := db.keyOf(f.day())
+	var items, messages []byte
+	for i := range f.items {
+		item := &f.items[i]
+		if item.isErased() {
+			items, messages = item.append(items), appendText(messages, "")
+			continue
+		}
+		aead, err := day.aead(item.id)
+		if err != nil {
+			return err
+		}
+		item.sealed = db.sealText(aead, f.entryName(i, ""), item.salt, item.content)
+		items = item.append(items)
+		messages = db.appendSealed(messages, aead, f.entryName(i, "journal_messages"), f.messages[i])
+	}
+	return db.addSealed(to, &f.frame, items, ifSet(f.hasMessages, messages), nil)
+}
+
 // addPlaces adds the places of the entries of a frame. Those of erased ones keep others of the same id away.
 func (f *openFrame) addPlaces(to *framesToWrite) error {
 	for i := range f.items {
@@ -289,9 +307,7 @@ func (db *database) restore(ctx context.Context, c *ArchivedChain, end ChainEnd,
 	for i := range frames {
 		f := &frames[i]
 		f.made, f.n = day.UnixMilli(), db.nextFrame()
-		messages := f.messages
-		f.messages = nil
-		if err := db.addSealed(&rows, &f.frame, f.texts, messages, nil); err != nil {
+		if err := db.sealAgain(&rows, f); err != nil {
 			return err
 		}
 		if err := f.addPlaces(&rows); err != nil {

@@ -70,6 +70,7 @@ type statement struct {
 	// of an erasure, by chain
 	erased   map[string][]erasedSpan
 	count    int64            // of an erasure: how many entries
+	spent    []spentLeaf      // of an erasure: the keys of authentications that all nodes forget
 	since    string           // of an expiry: the first day that is kept
 	first    int64            // of an expiry: the first seal that is kept
 	billing  map[string]int64 // of a head: how often the counters of each part of a journal were written
@@ -106,6 +107,9 @@ func (s *statement) sealText() string {
 	}
 	if s.kind == ErasureSeal {
 		line("count %d", s.count)
+	}
+	for _, leaf := range s.spent {
+		line("spent %s %016x", leaf.tree, leaf.leaf)
 	}
 	if s.kind == ExpirySeal {
 		line("since %s", s.since)
@@ -191,6 +195,9 @@ func (s *statement) parseLine(l string) error {
 		}
 	case word == "count":
 		s.count = number(rest)
+	case word == "spent" && len(part) == 2:
+		leaf, wrong := strconv.ParseUint(part[1], 16, 64)
+		s.spent, err = append(s.spent, spentLeaf{part[0], leaf}), wrong
 	case word == "since":
 		s.since = rest
 	case word == "first":
@@ -268,6 +275,7 @@ type known struct {
 	files    map[string][]DayFile // files by their names, each as often as it was written, the newest last
 	held     []heldDays           // days before since that legal holds keep
 	holds    map[int64]string     // legal holds that are not lifted, encrypted, by their numbers
+	spent    []spentLeaf          // keys to be forgotten that were not passed on yet
 	left     map[int64]string     // erasures that holds have left something out of, encrypted, by their numbers
 }
 
@@ -331,6 +339,7 @@ func (k *known) add(seal *Seal) string {
 		c.isClosed, c.isBroken = true, true
 	}
 	k.addErased(s)
+	k.spent = append(k.spent, s.spent...)
 	for part, n := range s.billing {
 		if n < k.billing[part] {
 			return "the counters for billing were set back"

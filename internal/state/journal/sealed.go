@@ -37,8 +37,9 @@ func rowText(text []byte, row []any) []byte {
 // recordValues are the columns of a row of journal_records, as it was read.
 type recordValues struct {
 	numbers [4]int64   // made, rank, challenged, bucket
-	texts   [19]string // all others but card and mac
+	texts   [19]string // all others but card, data and mac
 	card    []byte
+	data    []byte // sealed
 	mac     []byte
 }
 
@@ -52,6 +53,8 @@ func (v *recordValues) places() (all []any) {
 			numbers++
 		case "card":
 			all = append(all, &v.card)
+		case "data":
+			all = append(all, &v.data)
 		case "mac":
 			all = append(all, &v.mac)
 		default:
@@ -80,13 +83,23 @@ func (v *recordValues) row() (all []any) {
 }
 
 // recordOf returns the record of a row, or what may be told of one that was changed in the store.
-func (db *database) recordOf(v *recordValues) (r Record, err error) {
+func (db *database) recordOf(ctx context.Context, v *recordValues) (r Record, err error) {
 	row := v.row()
 	if !db.ours.isMAC(v.mac, rowText(nil, row)) {
 		return db.changedRecord(row[1].(string), v.numbers[0]), nil
 	}
-	err = json.Unmarshal([]byte(row[slices.Index(recordColumns, "data")].(string)), &r)
-	return r, err
+	id, made := row[1].(string), v.numbers[0]
+	data, err := db.openRecord(ctx, id, made, v.data)
+	switch {
+	case errors.Is(err, errSealed):
+		return db.changedRecord(id, made), nil
+	case err != nil:
+		return r, err
+	case data == nil:
+		at := time.UnixMilli(made).UTC()
+		return Record{ID: id, Created: at, Updated: at, Status: ErasedInStore}, nil
+	}
+	return r, json.Unmarshal(data, &r)
 }
 
 // changedRecord returns what may be told of a record that was changed in the store, and counts it.
@@ -111,9 +124,9 @@ func (db *database) eachNewest(ctx context.Context, from querier, begin, end int
 	do func(*frameItem, newestEntry), isWanted func(*frameItem) bool) error {
 	n := newestEntries{ranks: map[string]int{}, do: do}
 	return db.eachFrame(ctx, from, frameEntries, func(f *frame) error {
-		items, err := db.openItems(ctx, f)
+		items, err := db.openItems(ctx, f, func(_ int, item *frameItem) bool { return isWanted(item) })
 		for i := range items {
-			if err == nil && isWanted(&items[i]) {
+			if err == nil {
 				err = n.add(&items[i])
 			}
 		}
@@ -127,7 +140,7 @@ type newestEntries struct {
 	do    func(*frameItem, newestEntry)
 }
 
-// add passes on an entry of a record, unless it is older than one before, or was erased.
+// add passes on an entry of a record, unless it is older than one before, was erased, or was not opened.
 func (n *newestEntries) add(item *frameItem) error {
 	rank := rankOf(Kind(item.kind))
 	if was, ok := n.ranks[item.id]; item.isErased() || rank < 0 || ok && rank < was {
@@ -152,6 +165,9 @@ func (db *database) countChangedRows(ctx context.Context, day string) (n int, er
 		return 0, err
 	}
 	begin, end := spanOfDay(at)
+	if err := db.dropForgotten(ctx, begin); err != nil {
+		return 0, err
+	}
 	all, places, err := db.readSealedRows(ctx, begin)
 	if errors.Is(err, errSealed) {
 		return 0, nil // the check of the chain says so
@@ -162,8 +178,10 @@ func (db *database) countChangedRows(ctx context.Context, day string) (n int, er
 	keys := keysByHour(all)
 	if err := db.eachRow(ctx, begin, end, func(v *recordValues) {
 		row := v.row()
-		id, data := row[1].(string), row[slices.Index(recordColumns, "data")].(string)
-		if !db.ours.isMAC(v.mac, rowText(nil, row)) || !slices.Contains(all[id].records, sha256.Sum256([]byte(data))) {
+		id := row[1].(string)
+		data, err := db.openRecord(ctx, id, v.numbers[0], v.data)
+		if err != nil || !db.ours.isMAC(v.mac, rowText(nil, row)) ||
+			!slices.Contains(all[id].records, sha256.Sum256(data)) {
 			n++
 		}
 		delete(all, id)
@@ -208,7 +226,7 @@ func (db *database) readSealedRows(ctx context.Context, begin int64) (all map[st
 		all[item.id] = was
 	}}
 	err = db.eachFrame(ctx, db, frameEntries, func(f *frame) error {
-		items, err := db.openItems(ctx, f)
+		items, err := db.openItems(ctx, f, isAny)
 		for i := range items {
 			if err != nil || items[i].isErased() {
 				continue

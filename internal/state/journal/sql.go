@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -40,9 +39,9 @@ type database struct {
 	frames  int64                 // how many frames were numbered
 
 	// Buffers of the writer.
-	items, messages, personal, text, packed, row, content []byte
-	steps                                                 []Step
-	ours                                                  *Keys
+	items, messages, personal, text, plain, packed, row, content []byte
+	steps                                                        []Step
+	ours                                                         *Keys
 
 	changed *atomic.Uint64 // counts rows that were read and are not as they were written
 }
@@ -66,7 +65,8 @@ CREATE TABLE IF NOT EXISTS journal_records (made bigint NOT NULL, id text NOT NU
 	api text NOT NULL, merchant text NOT NULL, reference text NOT NULL, scheme text NOT NULL, bin text NOT NULL,
 	last4 text NOT NULL, version text NOT NULL, channel text NOT NULL, status text NOT NULL, result text NOT NULL,
 	trans_status text NOT NULL, reason text NOT NULL, acs text NOT NULL, ds_trans_id text NOT NULL, acs_trans_id text NOT NULL,
-	challenged int NOT NULL, bucket int NOT NULL, card bytea, data text NOT NULL, unkept text NOT NULL,
+	challenged int NOT NULL, bucket int NOT NULL, card bytea, data bytea NOT NULL, fault text NOT NULL,
+	unkept text NOT NULL,
 	mac bytea NOT NULL, PRIMARY KEY (id, made)) PARTITION;
 CREATE INDEX IF NOT EXISTS journal_records_newest ON journal_records ((-made), id DESC);
 CREATE INDEX IF NOT EXISTS journal_records_ds ON journal_records (ds_trans_id) WHERE ds_trans_id <> '';
@@ -167,6 +167,9 @@ func (db *database) write(ctx context.Context, entries []Entry) (added int, err 
 	defer db.mu.Unlock()
 	if added, err = db.writeOnce(ctx, entries); errors.Is(err, errClosed) {
 		db.beginChains()
+		added, err = db.writeOnce(ctx, entries)
+	}
+	for errors.Is(err, errForgotten) { // by an erasure that came between: the next try leaves it out
 		added, err = db.writeOnce(ctx, entries)
 	}
 	return added, err
@@ -313,7 +316,8 @@ func (db *database) putHeads(ctx context.Context, tx *sql.Tx, heads map[string]*
 
 func (db *database) chainName(day string) string { return day + "/" + db.writer }
 
-// withoutKnown returns the entries that the database lacks, each once. Nothing is added to what was erased.
+// withoutKnown returns the entries that the database lacks, each once. Nothing is added to what was erased, also in a
+// database that was restored from before the erasure.
 func (db *database) withoutKnown(ctx context.Context, tx *sql.Tx, entries []Entry) ([]Entry, error) {
 	ids, first, last := make([]string, len(entries)), entries[0].Record.Created, entries[0].Record.Created
 	for i := range entries {
@@ -353,7 +357,7 @@ func (db *database) withoutKnown(ctx context.Context, tx *sql.Tx, entries []Entr
 	}
 	isFresh := func(e *Entry) bool {
 		name := [2]string{e.Record.ID, string(e.Kind)}
-		if known[name] || erased[name[0]] {
+		if known[name] || erased[name[0]] || db.keyOf(dayOf(e.Record.Created)).isForgotten(name[0]) {
 			return false
 		}
 		known[name] = true
@@ -372,66 +376,4 @@ func (db *database) withoutKnown(ctx context.Context, tx *sql.Tx, entries []Entr
 		return fresh, nil
 	}
 	return entries, nil
-}
-
-// keyOf returns the key of a day that was read or made before, or nil.
-func (db *database) keyOf(day string) []byte {
-	key, _ := db.keys.Load(day)
-	known, _ := key.([]byte)
-	return known
-}
-
-// dayKey returns the key of a day. It is made when create is set and there is none; else errSealed is returned.
-func (db *database) dayKey(ctx context.Context, day string, create bool) ([]byte, error) {
-	if key := db.keyOf(day); key != nil {
-		return key, nil
-	}
-	if create {
-		if err := db.checkKeyFile(ctx); err != nil {
-			return nil, err
-		}
-		key := make([]byte, keyLen)
-		rand.Read(key)
-		wrapped, err := seal(db.ours.wrapping[0], key, "day "+day)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := db.ExecContext(ctx,
-			db.query(`INSERT INTO journal_keys (day, wrapped) VALUES (?, ?) ON CONFLICT (day) DO NOTHING`), day,
-			wrapped); err != nil {
-			return nil, err
-		}
-	}
-	var wrapped []byte
-	err := db.QueryRowContext(ctx, db.query(`SELECT wrapped FROM journal_keys WHERE day = ?`), day).Scan(&wrapped)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fmt.Errorf("%w: the key of the day %s is gone", errSealed, day)
-	}
-	if err != nil {
-		return nil, err
-	}
-	key, err := db.ours.unwrap(day, wrapped)
-	if err == nil {
-		db.keys.Store(day, key)
-	}
-	return key, err
-}
-
-// checkKeyFile says whether the newest key of a day opens under the keys of this process, where several
-// nodes may write. A node with a file of its own would else be the first to make the key of a day, which no
-// other node could open.
-func (db *database) checkKeyFile(ctx context.Context) error {
-	if !db.numbered { // a file in a directory is for one node
-		return nil
-	}
-	var day string
-	var wrapped []byte
-	err := db.QueryRowContext(ctx, `SELECT day, wrapped FROM journal_keys ORDER BY day DESC LIMIT 1`).Scan(&day, &wrapped)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err == nil {
-		_, err = db.ours.unwrap(day, wrapped)
-	}
-	return err
 }

@@ -361,8 +361,12 @@ func (s *fileStore) Erase(ctx context.Context, q Query) (authentications, record
 	if err != nil {
 		return 0, 0, err
 	}
+	isForgetting, err := mayForgetAll(ctx, s, q)
+	if err != nil {
+		return 0, 0, err
+	}
 	err = s.each(ctx, func(db *database) (bool, error) {
-		a, r, err := db.erase(ctx, q, holds)
+		a, r, err := db.erase(ctx, q, holds, isForgetting)
 		authentications, records = authentications+a, records+r
 		if err != nil && !errors.Is(err, errSealed) { // a damaged day keeps no other one from being erased
 			return false, err
@@ -372,8 +376,6 @@ func (s *fileStore) Erase(ctx context.Context, q Query) (authentications, record
 	})
 	return authentications, records, errors.Join(err, damaged)
 }
-
-var errNothingToErase = errors.New("journal: name a card or a merchant to erase")
 
 // Expire hides the days, and deletes the files of the months, that ended before a time. If a hold keeps some of these
 // days, it removes the others one by one.
@@ -402,6 +404,10 @@ func (s *fileStore) Expire(ctx context.Context, before time.Time) error {
 		}
 	}
 	s.hideBefore(before, kept)
+	if len(kept) == 0 { // days of a month that is not over are hidden, and in its file
+		before = time.Date(before.Year(), before.Month(), 1, 0, 0, 0, 0, time.UTC)
+	}
+	s.keys.forgetDays(before, kept)
 	return nil
 }
 

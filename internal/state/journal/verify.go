@@ -20,9 +20,12 @@ import (
 // A Verified says what an export has.
 type Verified struct {
 	Records, Erased, Days int
-	Archived              int // Archived is how many days are in files, as seals say, and not in the export.
-	Holds                 int // Holds is how many legal holds seals name that are not lifted.
-	Held                  int // Held is how many days of the export are over their time, and stay for a hold.
+	// Forgotten is how many of Erased have no tombstone: their keys were forgotten, and the store was restored from
+	// before that.
+	Forgotten int
+	Archived  int // Archived is how many days are in files, as seals say, and not in the export.
+	Holds     int // Holds is how many legal holds seals name that are not lifted.
+	Held      int // Held is how many days of the export are over their time, and stay for a hold.
 }
 
 // A LineError says which line of an export is wrong.
@@ -378,6 +381,8 @@ func (v *verifier) checkEntry(l *exportLine) string {
 		if v.isTrail {
 			v.noteTrailDay(l.Record)
 		}
+	} else if l.IsErased && l.IsForgotten {
+		v.Erased, v.Forgotten = v.Erased+1, v.Forgotten+1
 	} else if l.IsErased {
 		v.noteErased(l.Chain, l.Seq)
 	}
