@@ -481,3 +481,35 @@ func TestO1KubernetesJobRotatesTheSecret(t *testing.T) {
 		t.Errorf("%v: %d %s%s", args, code, out.String(), errs.String())
 	}
 }
+
+// TestJ6EraseMakesAKeyFile: an erasure changes journal-keys.json, and --write makes another file that has forgotten the
+// same keys, also without an erasure. It does not overwrite a file.
+func TestJ6EraseMakesAKeyFile(t *testing.T) {
+	s := newKeySite(t)
+	s.must("key", "create", "--name", "Corner Shop")
+	s.must("journal", "generate", "--authentications", "4", "--days", "1", "--merchants", "1")
+	file, made := filepath.Join(s.dir, "threeds-data", "journal-keys.json"), filepath.Join(s.dir, "made.json")
+	read := func(path string) string {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		s.require(err)
+		return string(text)
+	}
+	before := read(file)
+	if out, errs := s.must("journal", "erase", "--merchant", "Shop 0", "--yes", "--write", made); !strings.Contains(out, "erased: 4 authentications") ||
+		!strings.Contains(errs, made+" does not open what was erased") {
+		t.Errorf("erase says %s%s", out, errs)
+	}
+	if after := read(file); after == before || read(made) != after {
+		t.Error("the two files have not forgotten the same keys")
+	}
+	if code, _, errs := s.run("journal", "erase", "--write", made); code != 1 || !strings.Contains(errs, "file already exists") {
+		t.Errorf("over a file that exists: %d %s", code, errs)
+	}
+	s.require(os.Remove(made))
+	s.require(os.WriteFile(file, []byte(before), 0o600)) // an old copy is put in place
+	if _, errs := s.must("journal", "erase", "--write", made); !strings.Contains(errs, made) || read(made) == before ||
+		read(file) != read(made) {
+		t.Errorf("without an erasure: %s", errs)
+	}
+}

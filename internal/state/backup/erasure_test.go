@@ -79,7 +79,7 @@ func TestD109ABackupWhileSomethingIsErasedIsWhole(t *testing.T) {
 				counts, err := Write(t.Context(), &file, empty, disturbed(from, disturbedStore{frames: frames, disturb: disturb}), at)
 				must(t, err)
 				want, wantBilling := exportOf(t, from), billingOf(t, from)
-				for other, to := range journals(t, keys) {
+				for other, to := range journals(t, from.Keys) {
 					if frames > 1 && other == kind {
 						continue // once is enough, and it takes long
 					}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -24,13 +25,23 @@ func opener(keys *journal.Keys, open func() (journal.Store, error)) *Journal {
 	return &Journal{Keys: keys, Open: func(context.Context) (journal.Store, error) { return open() }}
 }
 
-// journals returns an empty journal of each kind.
+// journals returns an empty journal of each kind, with keys as they are now: what one forgets later the other one keeps.
 func journals(t *testing.T, keys *journal.Keys) map[string]*Journal {
 	dir, at := t.TempDir(), pgtest.Get(t).Schema(t)
+	ofFiles, ofTables := copyKeys(t, keys), copyKeys(t, keys)
 	return map[string]*Journal{
-		"sqlite":   opener(keys, func() (journal.Store, error) { return journal.OpenFiles(dir, keys) }),
-		"postgres": opener(keys, func() (journal.Store, error) { return journal.OpenPostgres(t.Context(), at, keys) }),
+		"sqlite":   opener(ofFiles, func() (journal.Store, error) { return journal.OpenFiles(dir, ofFiles) }),
+		"postgres": opener(ofTables, func() (journal.Store, error) { return journal.OpenPostgres(t.Context(), at, ofTables) }),
 	}
+}
+
+// copyKeys returns the same keys, as another node has them.
+func copyKeys(t *testing.T, keys *journal.Keys) *journal.Keys {
+	path := filepath.Join(t.TempDir(), "journal-keys.json")
+	must(t, keys.CreateFile(path))
+	copied, err := journal.LoadKeys(path)
+	must(t, err)
+	return copied
 }
 
 // with opens a journal for do.
@@ -113,7 +124,7 @@ func TestD109BackupOfTheJournalIntoTheOtherKind(t *testing.T) {
 			}
 		}
 		want := exportOf(t, from)
-		for other, to := range journals(t, keys) {
+		for other, to := range journals(t, from.Keys) {
 			name := kind + " into " + other
 			st := openDir(t)
 			restore := func(want int) {
@@ -177,7 +188,7 @@ func TestK5BillingOfABackup(t *testing.T) {
 		var file strings.Builder
 		_, err := Write(t.Context(), &file, empty, from, at)
 		must(t, err)
-		for other, to := range journals(t, keys) {
+		for other, to := range journals(t, from.Keys) {
 			for range 2 {
 				_, err := Restore(t.Context(), empty, strings.NewReader(file.String()), false, to)
 				must(t, err)
@@ -201,7 +212,7 @@ func TestK5BillingOfABackup(t *testing.T) {
 				t.Errorf("%s into %s, after the records went: counters %+v, want %+v", kind, other, got, want)
 			}
 		}
-		for other, to := range journals(t, keys) {
+		for other, to := range journals(t, from.Keys) {
 			to.with(t, func(st journal.Store) {
 				_, err := st.Write(t.Context(), []journal.Entry{entryOf(keys, 12, journal.Answered)})
 				must(t, err)
@@ -235,7 +246,7 @@ func TestD109JournalOfABackupBesideAnother(t *testing.T) {
 	var file strings.Builder
 	_, err := Write(t.Context(), &file, openDir(t), from, at)
 	must(t, err)
-	for kind, to := range journals(t, keys) {
+	for kind, to := range journals(t, from.Keys) {
 		to.with(t, func(st journal.Store) {
 			_, err := st.Write(t.Context(), []journal.Entry{entryOf(keys, 2, journal.Claimed), entryOf(keys, 12, journal.Answered)})
 			must(t, err)
@@ -280,7 +291,7 @@ func TestD109JournalOfABackupIsRefused(t *testing.T) {
 			break
 		}
 	}
-	to := journals(t, keys)["sqlite"]
+	to := journals(t, from.Keys)["sqlite"]
 	report, err := Restore(t.Context(), st, strings.NewReader(resum(strings.Join(lines, ""))), true, to)
 	if _, ok := errors.AsType[*JournalError](err); !ok || !strings.Contains(err.Error(), "has 2 entries, not 4") ||
 		report.Added["key"] != 2 {

@@ -2,6 +2,7 @@ package journal
 
 import (
 	_ "embed"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/s2"
@@ -18,7 +19,10 @@ var dictionary = sync.OnceValue(func() *s2.Dict { return s2.MakeDict(dictionaryT
 
 // packText appends a compressed text.
 func packText(to, text []byte) []byte {
-	return append(to, dictionary().Encode(nil, text)...)
+	n := len(to)
+	to = slices.Grow(to, s2.MaxEncodedLen(len(text)))
+	packed := dictionary().Encode(to[n:cap(to)], text) // there is room for it
+	return to[:n+len(packed)]
 }
 
 // unpackText returns a text that packText has compressed.

@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"crypto/cipher"
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
@@ -27,6 +26,7 @@ import (
 type keyTree struct {
 	name string // public, and random: the key of a day says which tree it belongs to
 	hash []byte // the key of the hashes by which ids have their leaves
+	ids  *keyed // under that key
 
 	mu   sync.Mutex
 	tree *puncture.Tree
@@ -57,7 +57,7 @@ func newKeyTree() *keyTree {
 	name, hash := make([]byte, treeNameLen), make([]byte, keyLen)
 	rand.Read(name)
 	rand.Read(hash)
-	return &keyTree{name: hex.EncodeToString(name), hash: hash, tree: puncture.New()}
+	return &keyTree{name: hex.EncodeToString(name), hash: hash, ids: newKeyed(hash), tree: puncture.New()}
 }
 
 // A treeFile is a tree in the file of keys.
@@ -90,6 +90,7 @@ func parseTree(f treeFile) (*keyTree, error) {
 	if t.hash, err = base64.StdEncoding.Strict().DecodeString(f.Hash); err != nil || len(t.hash) != keyLen {
 		return nil, fmt.Errorf("hash: not %d bytes in base64", keyLen)
 	}
+	t.ids = newKeyed(t.hash)
 	state, err := base64.StdEncoding.Strict().DecodeString(f.State)
 	if err != nil || t.tree.UnmarshalBinary(state) != nil {
 		return nil, errors.New("state: not a tree of keys in base64")
@@ -103,10 +104,8 @@ func dayNumber(made int64) uint64 { return uint64(min(max(made/dayLen, 0), 1<<(6
 
 // leafOf returns the leaf of an authentication of a day.
 func (t *keyTree) leafOf(day uint64, id string) uint64 {
-	mac := hmac.New(sha256.New, t.hash)
-	mac.Write([]byte("leaf "))
-	mac.Write([]byte(id))
-	return day<<leafBits | binary.BigEndian.Uint64(mac.Sum(nil))>>(64-leafBits)
+	mac := t.ids.sum(append([]byte("leaf "), id...), 8)
+	return day<<leafBits | binary.BigEndian.Uint64(mac)>>(64-leafBits)
 }
 
 // errForgotten says that the key of an authentication was forgotten.
