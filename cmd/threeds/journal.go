@@ -213,8 +213,8 @@ func writeForgotten(ctx context.Context, cmd *cmdline.Invocation, st journal.Sto
 	if err := keys.CreateFile(path); err != nil {
 		return fmt.Errorf("journal erase: --write: %w", err)
 	}
-	_, err := fmt.Fprintf(cmd.Stderr, "threeds: %s does not open what was erased: put it in the place of journal-keys.json\n",
-		path)
+	_, err := fmt.Fprintf(cmd.Stderr,
+		"threeds: %s does not open what was erased: put it in the place of journal-keys.json\n", path)
 	return err
 }
 

@@ -1,6 +1,6 @@
-// Package puncture has a key for each number of 64 bits, all of which follow from one random seed, and of which each can
-// be forgotten. Make a [Tree] with [New], get keys by [Tree.Key], and forget them by [Tree.Forget]. Nobody who has the
-// tree as it is then makes a forgotten key again, and all others stay what they were.
+// Package puncture has a key for each number of 64 bits, all of which follow from one random seed, and of which each
+// can be forgotten. Make a [Tree] with [New], get keys by [Tree.Key], and forget them by [Tree.Forget]. Nobody who has
+// the tree as it is then makes a forgotten key again, and all others stay what they were.
 //
 // The keys are the leaves of a binary tree in which the seeds of two children follow from that of their parent (O.
 // Goldreich, S. Goldwasser, S. Micali: How to construct random functions, 1986). To forget a leaf, the tree keeps the
@@ -232,8 +232,8 @@ func (t *Tree) Merge(o *Tree) bool {
 // Clone returns a tree of its own with the same keys.
 func (t *Tree) Clone() *Tree { return &Tree{nodes: slices.Clone(t.nodes), begin: depthOfLeaf + 1} }
 
-// CountGaps returns how many runs of forgotten numbers there are that are shorter than a length. So with 2 it counts the
-// keys that were forgotten one by one.
+// CountGaps returns how many runs of forgotten numbers there are that are shorter than a length. So with 2 it counts
+// the keys that were forgotten one by one.
 func (t *Tree) CountGaps(length uint64) (count int) {
 	next, isEnd := uint64(0), false
 	for i := range t.nodes {

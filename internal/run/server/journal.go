@@ -255,8 +255,8 @@ func (s *Server) registerJournalMetrics(j *journal.Journal) {
 	})
 }
 
-// journalKeysCondition says whether the file of the journal's keys could be read when the server started, and whether it
-// still opens what was erased.
+// journalKeysCondition says whether the file of the journal's keys could be read when the server started, and whether
+// it still opens what was erased.
 func (s *Server) journalKeysCondition() console.Condition {
 	return console.Condition{Name: "journal keys", Check: func() (string, bool) {
 		if s.journal == nil {

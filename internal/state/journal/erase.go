@@ -145,7 +145,8 @@ func (db *database) deleteRecords(ctx context.Context, tx *sql.Tx, condition str
 const recordsOfTime = `made >= ? AND made < ? AND -made <= ? AND -made > ? AND `
 
 // blankEntries blanks the entries of the records, and what stands beside them. It returns the newest entry of each
-// record as it was, and where the entries are. No hold may hold such an entry: then its record was changed in the store.
+// record as it was, and where the entries are. No hold may hold such an entry: then its record was changed in the
+// store.
 func (e *dayErasure) blankEntries(ctx context.Context, tx *sql.Tx) (newest map[string]newestEntry, erased []chainPlace,
 	err error) {
 	db := e.db

@@ -11,12 +11,13 @@ import (
 )
 
 // Entries that are written together stand in frames: up to frameLen entries of one chain, each sealed under the key of
-// its authentication, and all of them with their ids under the key of the day. Their digests are in clear, so a chain is
-// followed without opening them. The MAC of a frame is that of its last link, which all entries before it are part of.
-// Messages and personal data have frames of their own beside it, for they go before. journal_places says in which frame
-// the entries of an id are.
+// its authentication, and all of them with their ids under the key of the day. Their digests are in clear, so a chain
+// is followed without opening them. The MAC of a frame is that of its last link, which all entries before it are part
+// of. Messages and personal data have frames of their own beside it, for they go before. journal_places says in which
+// frame the entries of an id are.
 
-// frameLen is how many entries a frame has at most. To read one of them, the frame is opened, and of its entries that one.
+// frameLen is how many entries a frame has at most. To read one of them, the frame is opened, and of its entries that
+// one.
 const frameLen = 64
 
 // A frame is a row of journal_frames.

@@ -189,8 +189,8 @@ func (k *Keys) FileProblem() string {
 		what = fmt.Sprintf("%d erased authentications", k.kept.waiting)
 	}
 	return fmt.Sprintf("%s still opens %s in old copies of the store, and cannot be replaced (%v): "+
-		"make a file without their keys by threeds journal erase --write FILE, and put it in its place", k.kept.file.Path, what,
-		k.kept.err)
+		"make a file without their keys by threeds journal erase --write FILE, and put it in its place",
+		k.kept.file.Path, what, k.kept.err)
 }
 
 // CreateFile makes a new file that has the keys as they are now.

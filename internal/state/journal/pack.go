@@ -8,8 +8,8 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// Texts are compressed one by one, for each is sealed under a key of its own. A dictionary has what most of them have in
-// common, which else would stand in each.
+// Texts are compressed one by one, for each is sealed under a key of its own. A dictionary has what most of them have
+// in common, which else would stand in each.
 
 //go:embed dictionary.txt
 var dictionaryText []byte

@@ -51,8 +51,8 @@ func (l *lazyStore) CountUnforgotten(ctx context.Context, q Query) (int, error) 
 	return askLazily(ctx, l, func(st Store) (int, error) { return st.CountUnforgotten(ctx, q) })
 }
 
-// dropForgotten deletes the rows for searches of authentications of a day whose keys were forgotten. A database that was
-// restored from before an erasure has such rows.
+// dropForgotten deletes the rows for searches of authentications of a day whose keys were forgotten. A database that
+// was restored from before an erasure has such rows.
 func (db *database) dropForgotten(ctx context.Context, begin int64) error {
 	day, err := db.dayKey(ctx, dayOf(time.UnixMilli(begin)), false)
 	if errors.Is(err, errSealed) || err == nil && day.isWhole() {

@@ -161,8 +161,8 @@ func (t *keyTree) forget(leaves []uint64) bool {
 	return t.tree.Forget(leaves...)
 }
 
-// forgetDays forgets all leaves of the days before one, but for those that are kept. It reports whether the tree had one
-// of them.
+// forgetDays forgets all leaves of the days before one, but for those that are kept. It reports whether the tree had
+// one of them.
 func (t *keyTree) forgetDays(before time.Time, kept daySet) (isAny bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
