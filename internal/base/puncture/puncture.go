@@ -232,6 +232,9 @@ func (t *Tree) Merge(o *Tree) bool {
 // Clone returns a tree of its own with the same keys.
 func (t *Tree) Clone() *Tree { return &Tree{nodes: slices.Clone(t.nodes), begin: depthOfLeaf + 1} }
 
+// Wipe overwrites all seeds. The tree then has no key.
+func (t *Tree) Wipe() { t.replace(nil) }
+
 // CountGaps returns how many runs of forgotten numbers there are that are shorter than a length. So with 2 it counts
 // the keys that were forgotten one by one.
 func (t *Tree) CountGaps(length uint64) (count int) {

@@ -140,45 +140,73 @@ func (b billing) addLive(ctx context.Context, db *database, tx *sql.Tx, from, to
 	return nil
 }
 
-// addDay adds the authentications of a day whose entries are wanted. There may be millions, so it remembers of each
-// only which counter it is in.
+// addDay adds the authentications of a day whose entries are wanted.
 func (b billing) addDay(ctx context.Context, db *database, tx *sql.Tx, day time.Time,
 	isWanted func(*frameItem) bool) error {
-	begin, end := spanOfDay(day)
-	var counters []BillingCount
-	numbers, of := map[BillingCount]uint32{}, map[[16]byte]uint32{}
-	return db.eachNewest(ctx, tx, begin, end, func(item *frameItem, e newestEntry) {
-		c := e.counter()
-		n, isKnown := numbers[c]
-		if !isKnown {
-			n = uint32(len(counters))
-			counters, numbers[c] = append(counters, c), n
-		}
-		key := idKey(item.id)
-		if was, ok := of[key]; ok { // by an older entry
-			if b[counters[was]]--; b[counters[was]] == 0 {
-				delete(b, counters[was])
+	begin, _ := spanOfDay(day)
+	records := newBilledRecords(b)
+	return db.eachFrame(ctx, tx, frameEntries, func(f *frame) error {
+		items, err := db.openItems(ctx, f, func(int, *frameItem) bool { return false })
+		for i := range items {
+			if isWanted(&items[i]) {
+				records.add(f, &items[i])
 			}
 		}
-		of[key] = n
-		b[c]++
-	}, isWanted)
+		return err
+	}, `made = ?`, begin)
 }
 
-// addNewest adds authentications by their newest entries.
-func (b billing) addNewest(newest map[string]newestEntry) {
-	for _, e := range newest {
-		b[e.counter()]++
-	}
+// A billedItem is what is billed of an entry. It is sealed under the key of the day alone: what was billed stays so when
+// the key of the authentication was forgotten, also in a store of before the erasure.
+type billedItem struct{ api, channel, category, kind string }
+
+// billedOf returns what is billed of an entry.
+func billedOf(e *Entry) billedItem {
+	return billedItem{e.Record.API, e.Record.DeviceChannel, e.Record.MessageCategory, billedKind(e.Kind, &e.Record)}
 }
 
-// counter returns the counter that an authentication is in.
-func (e *newestEntry) counter() BillingCount {
-	return BillingCount{
-		Month: e.Record.Created.UTC().Format(monthForm), Merchant: e.Record.Merchant, API: e.Record.API,
-		DeviceChannel: e.Record.DeviceChannel, MessageCategory: e.Record.MessageCategory,
-		Kind: billedKind(e.Kind, &e.Record),
+// billedRecords count the authentications of days, each by its newest entry. There may be millions, so of each they
+// remember only its counter and a rank.
+type billedRecords struct {
+	counts   billing
+	counters []BillingCount
+	numbers  map[BillingCount]uint32 // of counters
+	of       map[[16]byte]billedRecord
+}
+
+type billedRecord struct {
+	counter uint32
+	rank    int8
+}
+
+func newBilledRecords(counts billing) *billedRecords {
+	return &billedRecords{counts: counts, numbers: map[BillingCount]uint32{}, of: map[[16]byte]billedRecord{}}
+}
+
+// add counts an entry of a frame, unless it is older than one before, or blank.
+func (r *billedRecords) add(f *frame, item *frameItem) {
+	key, rank := idKey(item.id), int8(rankOf(Kind(item.kind)))
+	was, isKnown := r.of[key]
+	if len(item.sealed) == 0 || rank < 0 || isKnown && rank < was.rank {
+		return
 	}
+	c := BillingCount{
+		Month: f.day()[:len(monthForm)], Merchant: item.merchant, API: item.billed.api,
+		DeviceChannel: item.billed.channel, MessageCategory: item.billed.category, Kind: item.billed.kind,
+	}
+	n, ok := r.numbers[c]
+	if !ok {
+		n = uint32(len(r.counters))
+		r.counters, r.numbers[c] = append(r.counters, c), n
+	}
+	if isKnown { // by an older entry
+		last := r.counters[was.counter]
+		if r.counts[last]--; r.counts[last] == 0 {
+			delete(r.counts, last)
+		}
+	}
+	r.of[key] = billedRecord{n, rank}
+	r.counts[c]++
 }
 
 // A bookedCounters is what journal_billing and journal_billed have.

@@ -209,19 +209,17 @@ func (e *folderEraser) signErasure(ctx context.Context, name string, digest []by
 }
 
 // spentOf returns the keys of the authentications of rows of journal_places, which are to be forgotten: backups of the
-// database may have them. Which tree a day has that is archived is not known, so that all forget.
+// database may have them.
 func (e *folderEraser) spentOf(day time.Time, rows [][]any) (spent []spentLeaf) {
 	ids := map[string]bool{}
 	for _, row := range rows {
 		ids[row[1].(string)] = true
 	}
-	if !e.Keys.mayForget(len(ids) * len(e.Keys.trees)) {
+	if !e.Keys.mayForget(len(ids)) {
 		return nil
 	}
 	for _, id := range sortedKeys(ids) {
-		for _, tree := range e.Keys.trees {
-			spent = append(spent, spentLeaf{tree.name, tree.leafOf(dayNumber(day.UnixMilli()), id)})
-		}
+		spent = append(spent, spentLeaf{e.Keys.tree.name, e.Keys.tree.leafOf(dayNumber(day.UnixMilli()), id)})
 	}
 	return spent
 }

@@ -43,11 +43,7 @@ func TestJ1EntriesAreWrittenAsJSONWritesThem(t *testing.T) {
 	t.Parallel()
 	check := func(e *Entry) {
 		t.Helper()
-		record, err := appendRecord(nil, &e.Record)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := appendContent(nil, e, record)
+		got, err := appendContent(nil, e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +73,7 @@ func TestJ1EntriesAreWrittenAsJSONWritesThem(t *testing.T) {
 	if _, err := appendRecord(nil, &never); err == nil {
 		t.Error("a record was written whose time cannot be written as JSON")
 	}
-	if _, err := appendContent(nil, &Entry{Steps: []Step{{At: never.Created}}}, nil); err == nil {
+	if _, err := appendContent(nil, &Entry{Steps: []Step{{At: never.Created}}}); err == nil {
 		t.Error("a step was written whose time cannot be written as JSON")
 	}
 }

@@ -22,12 +22,10 @@ var errNothingToErase = errors.New("journal: name a card or a merchant to erase"
 
 // erase removes what belongs to a card or a merchant, and no hold holds, behind signed tombstones that name each entry.
 // Each day has a transaction of its own, so that others write between them. A day with an entry that does not open
-// stays as it is, and the error says so; all other days are erased. The keys of what was erased are forgotten if
-// isForgetting is set.
+// stays as it is, and the error says so; all other days are erased. If isForgetting is set, it returns the keys that are
+// to be forgotten: those of days that are committed, also beside an error.
 func (db *database) erase(ctx context.Context, q Query, holds []Hold, isForgetting bool) (authentications, records int,
-	err error) {
-	var spent []spentLeaf
-	defer func() { db.ours.forget(spent) }() // those whose transactions were committed
+	spent []spentLeaf, err error) {
 	condition, args := db.where(q.ofErasure())
 	free, of := unheld(holds)
 	condition, args = condition+" AND "+free, slices.Concat(args, of)
@@ -41,7 +39,7 @@ func (db *database) erase(ctx context.Context, q Query, holds []Hold, isForgetti
 			args...)
 		return err
 	}); err != nil {
-		return 0, 0, err
+		return 0, 0, nil, err
 	}
 	var damaged []error
 	for _, day := range days {
@@ -51,7 +49,7 @@ func (db *database) erase(ctx context.Context, q Query, holds []Hold, isForgetti
 		var leaves []spentLeaf
 		if err := db.inTx(ctx, func(tx *sql.Tx) (err error) {
 			erasure := dayErasure{
-				db: db, begin: begin, condition: recordsOfTime + condition, args: of, holds: holds, by: cmp.Or(q.By, nodeName()),
+				db: db, query: q, begin: begin, condition: recordsOfTime + condition, args: of, holds: holds, by: cmp.Or(q.By, nodeName()),
 				isForgetting: isForgetting,
 			}
 			a, r, err = erasure.do(ctx, tx)
@@ -61,11 +59,11 @@ func (db *database) erase(ctx context.Context, q Query, holds []Hold, isForgetti
 			damaged = append(damaged, fmt.Errorf("nothing of the day %s was erased: %w", dayOf(time.UnixMilli(begin)), err))
 			continue
 		} else if err != nil {
-			return authentications, records, err
+			return authentications, records, spent, err
 		}
 		authentications, records, spent = authentications+a, records+r, append(spent, leaves...)
 	}
-	return authentications, records, errors.Join(damaged...)
+	return authentications, records, spent, errors.Join(damaged...)
 }
 
 // keepWritersOut waits for those who write now, and has others wait until a transaction ends: what is being written
@@ -81,6 +79,7 @@ func (db *database) keepWritersOut(ctx context.Context, tx *sql.Tx) error {
 // A dayErasure removes the records of a day that fit a condition.
 type dayErasure struct {
 	db           *database
+	query        Query
 	begin        int64 // begin is when the day begins.
 	condition    string
 	args         []any
@@ -101,7 +100,8 @@ func (e *dayErasure) do(ctx context.Context, tx *sql.Tx) (authentications, recor
 	if err != nil {
 		return 0, 0, err
 	}
-	newest, erased, err := e.blankEntries(ctx, tx)
+	counts := billing{}
+	erased, err := e.blankEntries(ctx, tx, newBilledRecords(counts))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -109,9 +109,8 @@ func (e *dayErasure) do(ctx context.Context, tx *sql.Tx) (authentications, recor
 	if err != nil {
 		return 0, 0, err
 	}
-	counts := billing{}
-	if e.begin >= until && !archived[dayOf(time.UnixMilli(e.begin))] {
-		counts.addNewest(newest)
+	if e.begin < until || archived[dayOf(time.UnixMilli(e.begin))] {
+		clear(counts) // they were booked before
 	}
 	if err := db.book(ctx, tx, counts, 0); err != nil {
 		return 0, 0, err
@@ -144,10 +143,10 @@ func (db *database) deleteRecords(ctx context.Context, tx *sql.Tx, condition str
 // recordsOfTime begins a condition of the records of a time, which it has twice: of each index only one is of use.
 const recordsOfTime = `made >= ? AND made < ? AND -made <= ? AND -made > ? AND `
 
-// blankEntries blanks the entries of the records, and what stands beside them. It returns the newest entry of each
-// record as it was, and where the entries are. No hold may hold such an entry: then its record was changed in the
-// store.
-func (e *dayErasure) blankEntries(ctx context.Context, tx *sql.Tx) (newest map[string]newestEntry, erased []chainPlace,
+// blankEntries blanks the entries of the records, and what stands beside them. It counts what is billed of them, and
+// returns where the entries are. No hold may hold such an entry, and none may be of another card or merchant: then its
+// record was changed in the store.
+func (e *dayErasure) blankEntries(ctx context.Context, tx *sql.Tx, billed *billedRecords) (erased []chainPlace,
 	err error) {
 	db := e.db
 	ofRecords := `made >= ? AND made < ? AND id IN (SELECT id FROM journal_records WHERE ` + e.condition + `)`
@@ -155,34 +154,39 @@ func (e *dayErasure) blankEntries(ctx context.Context, tx *sql.Tx) (newest map[s
 	// What a place says of an earlier erasure is not asked: the entry itself does.
 	places, err := db.readAllPlaces(ctx, tx, ofRecords, all...)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	newest = map[string]newestEntry{}
-	held := map[string]bool{}
+	held, others := map[string]bool{}, map[string]bool{}
 	n := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, entry newestEntry) {
-		newest[item.id], held[item.id] = entry, holdOf(e.holds, &entry.Record, item.card) >= 0
+		held[item.id] = holdOf(e.holds, &entry.Record, item.card) >= 0
+		others[item.id] = !e.query.isErased(db.ours, &entry.Record, item.card)
 	}}
 	found := 0
 	if err := db.eachFrameOf(ctx, tx, wholeFrames, places, func(f *frame, places []place) error {
-		some, err := db.blank(ctx, tx, f, places, &n)
+		some, err := db.blank(ctx, tx, f, places, &n, billed)
 		erased, found = append(erased, some...), found+len(places)
 		return err
 	}); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if n := len(places) - found; n > 0 {
-		return nil, nil, fmt.Errorf("the places of %d entries lead to no frame: %w", n, errSealed)
+		return nil, fmt.Errorf("the places of %d entries lead to no frame: %w", n, errSealed)
 	}
 	for _, id := range sortedKeys(held) {
 		if held[id] {
-			return nil, nil, fmt.Errorf("a legal hold holds %s, and its row for searches was changed: %w", id, errSealed)
+			return nil, fmt.Errorf("a legal hold holds %s, and its row for searches was changed: %w", id, errSealed)
+		}
+	}
+	for _, id := range sortedKeys(others) {
+		if others[id] {
+			return nil, fmt.Errorf("%s is of another card or merchant, and its row for searches was changed: %w", id, errSealed)
 		}
 	}
 	if err := e.noteSpent(ctx, places); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	_, err = tx.ExecContext(ctx, db.query(`UPDATE journal_places SET gone = 1 WHERE `+ofRecords), all...)
-	return newest, erased, err
+	return erased, err
 }
 
 // noteSpent notes the keys of the authentications at places, which are to be forgotten.
@@ -207,7 +211,7 @@ func (e *dayErasure) noteSpent(ctx context.Context, places []place) error {
 // blank removes the content of entries of a frame, and what stands beside them. Their ids and kinds stay. It returns
 // where those are that had content, also under a key that was forgotten.
 func (db *database) blank(ctx context.Context, tx *sql.Tx, f *frame, places []place,
-	newest *newestEntries) (erased []chainPlace, err error) {
+	newest *newestEntries, billed *billedRecords) (erased []chainPlace, err error) {
 	damaged := func(what string, err error) error {
 		return fmt.Errorf("%s from %d on of the chain %s: %w", what, f.first, f.chain, err)
 	}
@@ -226,6 +230,7 @@ func (db *database) blank(ctx context.Context, tx *sql.Tx, f *frame, places []pl
 		if err := newest.add(item); err != nil {
 			return nil, damaged("entries", err)
 		}
+		billed.add(f, item)
 		*item = frameItem{id: item.id, kind: item.kind}
 		erased = append(erased, chainPlace{f.chain, f.first + p.at})
 	}

@@ -340,7 +340,7 @@ func WriteCSV(ctx context.Context, to io.Writer, st Store, rulesOf func(scheme s
 	if rulesOf == nil {
 		rulesOf = scheme.Public
 	}
-	q.Limit, q.IsSealed = 1000, true
+	q.Limit = 1000
 	if _, err := checkRowsOf(ctx, st, &q); err != nil { // what was missing is in Faults of the store
 		return 0, err
 	}

@@ -153,21 +153,11 @@ func ForgetSeals(t *testing.T, st Store) {
 	e.known, e.seen, e.hash, e.faults = newKnown(), 0, nil, nil
 }
 
-// OpenedTexts returns all texts that the keys of a store open of its frames and of its rows for searches, however these
-// say what was erased.
+// OpenedTexts returns all texts that the keys of a store open of its frames, however these say what was erased.
 func OpenedTexts(t *testing.T, st Store) string {
 	t.Helper()
 	var all []byte
 	if err := st.(evidenceParts).eachPart(t.Context(), func(_ string, db *database) error {
-		if err := db.eachRow(t.Context(), 0, endOfTime, func(v *recordValues) {
-			data, err := db.openRecord(t.Context(), v.texts[0], v.numbers[0], v.data)
-			if err != nil {
-				t.Error(err)
-			}
-			all = append(all, data...)
-		}); err != nil {
-			return err
-		}
 		return db.eachFrame(t.Context(), db, wholeFrames, func(f *frame) error {
 			items, err := db.openItems(t.Context(), f, isAny)
 			if err != nil {
@@ -201,12 +191,7 @@ func WithoutFile(keys *Keys) *Keys {
 }
 
 // CountForgotten returns how many keys were forgotten one by one.
-func CountForgotten(keys *Keys) (n int) {
-	for _, tree := range keys.trees {
-		n += tree.countForgotten()
-	}
-	return n
-}
+func CountForgotten(keys *Keys) int { return keys.tree.countForgotten() }
 
 // LimitForgotten sets how many keys may be forgotten one by one. The function that it returns undoes that.
 func LimitForgotten(keys *Keys, n int) (undo func()) {
@@ -216,15 +201,14 @@ func LimitForgotten(keys *Keys, n int) (undo func()) {
 }
 
 // WriteForgotten brings the file of keys up to date.
-func WriteForgotten(keys *Keys) { keys.writeForgotten() }
+func WriteForgotten(keys *Keys) { keys.checkFile() }
 
 // ForgetSome forgets the keys of some authentications of one day.
 func ForgetSome(t *testing.T, keys *Keys, n int) {
 	t.Helper()
 	var spent []spentLeaf
 	for i := range n {
-		tree := keys.trees[0]
-		spent = append(spent, spentLeaf{tree.name, tree.leafOf(20_000, fmt.Sprint(i))})
+		spent = append(spent, spentLeaf{keys.tree.name, keys.tree.leafOf(20_000, fmt.Sprint(i))})
 	}
 	keys.forget(spent)
 	if problem := keys.FileProblem(); problem != "" {
@@ -235,5 +219,8 @@ func ForgetSome(t *testing.T, keys *Keys, n int) {
 // LeafOf returns the leaf of an authentication of a day.
 func LeafOf(keys *Keys, day, id string) uint64 {
 	at, _ := time.Parse(time.DateOnly, day)
-	return keys.trees[0].leafOf(dayNumber(at.UnixMilli()), id)
+	return keys.tree.leafOf(dayNumber(at.UnixMilli()), id)
 }
+
+// DirOf returns the folder of a store of files.
+func DirOf(st Store) string { return st.(*fileStore).dir }

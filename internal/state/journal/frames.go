@@ -38,6 +38,7 @@ type frame struct {
 type frameItem struct {
 	id, kind, merchant string
 	card               []byte // see [Keys.CardHash]
+	billed             billedItem
 	sealed             []byte // salt and content, under the key of the authentication; nothing if it was erased
 
 	salt, content []byte // what was sealed, if the entry was opened
@@ -203,26 +204,6 @@ func (db *database) eachFrameOf(ctx context.Context, from querier, part framePar
 		order = order[n:]
 	}
 	return nil
-}
-
-// eachItem opens a frame, and calls do with the entry at each place that was not erased. It returns all entries of the
-// frame. The error is errSealed if the frame or a place is not as it was written.
-func (db *database) eachItem(ctx context.Context, f *frame, places []place,
-	do func(*frameItem, place) error) ([]frameItem, error) {
-	items, err := db.openItems(ctx, f, isAtOneOf(places))
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range places {
-		item, err := itemAt(items, p)
-		if err == nil && item != nil {
-			err = do(item, p)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return items, nil
 }
 
 // isAtOneOf returns which entries of a frame are at places.

@@ -15,9 +15,8 @@ import (
 // saltLen is the length of the salt of an entry, in bytes.
 const saltLen = 16
 
-// addFrame adds the frame of entries of one day, and moves the head of their chain. Records has the record of each as
-// JSON.
-func (db *database) addFrame(w *framesToWrite, entries []*Entry, records [][]byte, head *chainHead) error {
+// addFrame adds the frame of entries of one day, and moves the head of their chain.
+func (db *database) addFrame(w *framesToWrite, entries []*Entry, head *chainHead) error {
 	made, _ := spanOfDay(entries[0].Record.Created)
 	f := frame{made: made, n: db.nextFrame(), first: head.seq + 1}
 	f.chain, f.digests = db.chainName(f.day()), make([]byte, 0, len(entries)*sha256.Size)
@@ -29,7 +28,7 @@ func (db *database) addFrame(w *framesToWrite, entries []*Entry, records [][]byt
 		if err != nil {
 			return err
 		}
-		content, err := appendContent(db.content[:0], &bare, records[i])
+		content, err := appendContent(db.content[:0], &bare)
 		if err != nil {
 			return err
 		}
@@ -39,8 +38,8 @@ func (db *database) addFrame(w *framesToWrite, entries []*Entry, records [][]byt
 			return err
 		}
 		item := frameItem{
-			id: e.Record.ID, kind: string(e.Kind), merchant: e.Record.Merchant, card: e.CardHash, salt: make([]byte, saltLen),
-			content: content,
+			id: e.Record.ID, kind: string(e.Kind), merchant: e.Record.Merchant, card: e.CardHash, billed: billedOf(e),
+			salt: make([]byte, saltLen), content: content,
 		}
 		rand.Read(item.salt)
 		item.sealed = db.sealText(aead, f.entryName(i, ""), item.salt, content)
@@ -147,6 +146,8 @@ func (db *database) sealPacked(f *frame, table string, text []byte, buffer *[]by
 // append writes an item.
 func (i *frameItem) append(to []byte) []byte {
 	to = appendText(appendText(appendText(to, i.id), i.kind), i.merchant)
+	to = appendText(appendText(to, i.billed.api), i.billed.channel)
+	to = appendText(appendText(to, i.billed.category), i.billed.kind)
 	return appendText(appendText(to, i.card), i.sealed)
 }
 
@@ -196,6 +197,7 @@ func (d *dayKey) openItems(f *frame, body []byte, isWanted func(int, *frameItem)
 	for i := range all {
 		item := &all[i]
 		item.id, item.kind, item.merchant = r.text(), r.text(), r.text()
+		item.billed = billedItem{r.text(), r.text(), r.text(), r.text()}
 		item.card, item.sealed = r.bytes(), r.bytes()
 		if len(item.card) == 0 {
 			item.card = nil

@@ -267,6 +267,14 @@ func (q *Query) ofErasure() Query {
 	return Query{Card: q.Card, hashes: q.hashes, Merchant: q.Merchant, To: q.To}
 }
 
+// isErased reports whether an erasure of the query removes an entry, of which it is given the record and the hash of the
+// card.
+func (q *Query) isErased(keys *Keys, r *Record, card []byte) bool {
+	cards := q.cardHashes(keys)
+	isOfCard := cards == nil || slices.ContainsFunc(cards, func(hash []byte) bool { return bytes.Equal(hash, card) })
+	return isOfCard && (q.Merchant == "" || q.Merchant == r.Merchant) && (q.To.IsZero() || r.Created.Before(q.To))
+}
+
 // countHeld counts what each hold holds of a query, in the order of the holds. newest says when the newest of these was
 // made, in milliseconds.
 func (db *database) countHeld(ctx context.Context, q Query, holds []Hold) (counts []int, newest int64, err error) {

@@ -186,3 +186,72 @@ func keysByHour(all map[string]sealedRow) map[int64][]uint64 {
 
 // isDayOver reports whether a day that begins at a time is over.
 func isDayOver(begin int64, now time.Time) bool { return begin+dayLen <= now.UnixMilli() }
+
+// countChangedHours counts the hours of a time whose postings or rollups are not those of their records. Hours that are
+// in journal_dirty are left out: nobody uses theirs.
+func (db *database) countChangedHours(ctx context.Context, begin, end int64) (n int, err error) {
+	tx, err := db.beginCount(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer tx.Rollback() // it has written nothing
+	archived, err := db.archivedDays(ctx, tx)
+	if err != nil {
+		return 0, err
+	}
+	for start := roundDown(begin, hourLen); start < end; start += hourLen {
+		dirty, err := readNumbers(ctx, tx, db.query(`SELECT hour FROM journal_dirty WHERE hour = ?`), start/hourLen)
+		if err != nil {
+			return n, err
+		}
+		if len(dirty) > 0 {
+			continue
+		}
+		all, err := db.readPostings(ctx, tx, start)
+		if err != nil {
+			return n, err
+		}
+		type row struct {
+			key     int64
+			at, mac []byte
+		}
+		rows, err := readRows(ctx, tx, func(r *row) []any { return []any{&r.key, &r.at, &r.mac} },
+			db.query(`SELECT key, at, mac FROM journal_postings WHERE made = ?`), start)
+		if err != nil {
+			return n, err
+		}
+		isSame := len(rows) == len(all)
+		for _, r := range rows {
+			isSame = isSame && slices.Equal(r.at, encodeTimes(all[r.key])) &&
+				db.ours.isMAC(r.mac, postingText(start, r.key, r.at))
+		}
+		isCounted := archived[dayOf(time.UnixMilli(start))] // by records that are in files
+		if !isCounted {
+			if isCounted, err = db.isHourCounted(ctx, tx, start); err != nil {
+				return n, err
+			}
+		}
+		if !isSame || !isCounted {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// isHourCounted reports whether the rollups of an hour are those of its records.
+func (db *database) isHourCounted(ctx context.Context, tx *sql.Tx, start int64) (bool, error) {
+	rows, bad, err := db.readRollups(ctx, tx, hourRollups+`start = ?`, start)
+	if err != nil || len(bad) > 0 {
+		return false, err
+	}
+	want, err := db.countHour(ctx, tx, start/hourLen)
+	if err != nil || len(rows) == 0 && len(want) == 1 && len(want[""]) == 0 {
+		return true, err // nothing was counted
+	}
+	for _, r := range rows {
+		if t := want[r.merchant]; t == nil || !slices.Equal(t.encode(), r.counts) {
+			return false, nil
+		}
+	}
+	return len(rows) == len(want), nil
+}

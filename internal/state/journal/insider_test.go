@@ -326,7 +326,7 @@ var tricks = []struct {
 		i.do(`UPDATE journal_seals SET text = replace(text, 'by node', 'by nobody') WHERE n = 2`)
 	}},
 	{"changes what a search shows", "page readyz", func(i *insider) {
-		i.do(`UPDATE journal_records SET status = 'completed', data = mac WHERE` + entryOf(25))
+		i.do(`UPDATE journal_records SET status = 'completed', fault = 'x' WHERE` + entryOf(25))
 	}},
 	{"gives a record to another merchant", "page readyz", func(i *insider) { i.do(`UPDATE journal_records SET merchant = 'shop 7' WHERE` + entryOf(25)) }},
 	{"deletes a record from searches", "readyz", func(i *insider) { i.do(`DELETE FROM journal_records WHERE` + entryOf(25)) }},

@@ -282,7 +282,6 @@ type Query struct {
 	By        string    // who erases, for the tombstone; "" means this process
 	At        time.Time // when an export is made; zero means now
 
-	IsSealed  bool       // records are read from the sealed entries
 	isOwnID   bool       // ID is one of ours, and looked for in the time that it names
 	isNamedID bool       // requests are looked for that named ID, and have another one of their own
 	byTime    bool       // records are read in the order of time, whatever else is asked for

@@ -27,14 +27,14 @@ import (
 // keyLen is the length of each key, in bytes.
 const keyLen = 32
 
-// Keys are the keys of a journal. Of each kind the first is in use, and the others read what is older.
+// Keys are the keys of a journal. Of each kind with several the first is in use, and the others read what is older.
 type Keys struct {
 	wrapping [][]byte // for the keys of the days
 	hash     [][]byte // for card numbers
 	signing  [][]byte // seeds of Ed25519, for seals and exports
 	macs     []*keyed // under keys that follow from wrapping, for links, rows, postings and counters
 	cards    []*keyed // under the keys of hash
-	trees    []*keyTree
+	tree     *keyTree // the keys of authentications
 	kept     fileState
 
 	maxForgotten int // how many keys may be forgotten one by one
@@ -42,10 +42,10 @@ type Keys struct {
 
 // keyFile is the content of a file of keys.
 type keyFile struct {
-	Wrapping []string   `json:"wrapping"`
-	Hash     []string   `json:"hash"`
-	Signing  []string   `json:"signing"`
-	Trees    []treeFile `json:"trees"`
+	Wrapping []string  `json:"wrapping"`
+	Hash     []string  `json:"hash"`
+	Signing  []string  `json:"signing"`
+	Tree     *treeFile `json:"tree"`
 }
 
 // NewKeys returns keys that nobody has.
@@ -55,7 +55,7 @@ func NewKeys() *Keys {
 		rand.Read(key) // it never fails, it ends the process
 		return [][]byte{key}
 	}
-	k := &Keys{wrapping: one(), hash: one(), signing: one(), trees: []*keyTree{newKeyTree()}}
+	k := &Keys{wrapping: one(), hash: one(), signing: one(), tree: newKeyTree()}
 	k.prepare()
 	return k
 }
@@ -123,6 +123,7 @@ func (f KeyFile) Load() (*Keys, error) {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	k.kept.file = &f
+	k.kept.noteContent(data)
 	return k, nil
 }
 
@@ -150,15 +151,12 @@ func parseKeys(data []byte) (*Keys, error) {
 			*part.into = append(*part.into, key)
 		}
 	}
-	if len(file.Trees) == 0 {
-		return nil, errors.New("trees: missing, want a list with at least one tree of the keys of authentications")
+	if file.Tree == nil {
+		return nil, errors.New("tree: missing, want the tree of the keys of authentications")
 	}
-	for i, part := range file.Trees {
-		tree, err := parseTree(part)
-		if err != nil {
-			return nil, fmt.Errorf("trees[%d]: %w", i, err)
-		}
-		k.trees = append(k.trees, tree)
+	var err error
+	if k.tree, err = parseTree(*file.Tree); err != nil {
+		return nil, fmt.Errorf("tree: %w", err)
 	}
 	k.prepare()
 	return k, nil
@@ -239,9 +237,7 @@ func (k *Keys) ID() string {
 		}
 		all.Write([]byte{'|'})
 	}
-	for _, tree := range k.trees {
-		all.Write([]byte(tree.name))
-	}
+	all.Write([]byte(k.tree.name))
 	return hex.EncodeToString(all.Sum(nil)[:8])
 }
 

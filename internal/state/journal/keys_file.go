@@ -2,12 +2,12 @@ package journal
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/openthreeds/threeds/internal/base/keyfile"
 )
@@ -26,6 +26,15 @@ type fileState struct {
 	written int   // written is what changes was when the file was written last.
 	waiting int   // waiting counts the keys of single authentications that were forgotten since.
 	err     error // err is why the file could not be written.
+
+	content [sha256.Size]byte // content is the hash of the file as it was read or written last.
+}
+
+// noteContent notes the content of the file.
+func (s *fileState) noteContent(content []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.content = sha256.Sum256(content)
 }
 
 // sealedFile returns the content of the file of the keys.
@@ -37,13 +46,11 @@ func (k *Keys) sealedFile(vault keyfile.Vault) ([]byte, error) {
 		return all
 	}
 	file := keyFile{Wrapping: encode(k.wrapping), Hash: encode(k.hash), Signing: encode(k.signing)}
-	for _, tree := range k.trees {
-		part, err := tree.file()
-		if err != nil {
-			return nil, err
-		}
-		file.Trees = append(file.Trees, part)
+	tree, err := k.tree.file()
+	if err != nil {
+		return nil, err
 	}
+	file.Tree = &tree
 	data, err := json.MarshalIndent(file, "", "  ")
 	if err != nil {
 		return nil, err
@@ -64,30 +71,26 @@ type spentLeaf struct {
 
 // forget forgets leaves in memory, and in the file of the keys. What the file lacks then, FileProblem says.
 func (k *Keys) forget(spent []spentLeaf) {
-	byTree := map[string][]uint64{}
+	k.forgetInMemory(spent)
+	k.writeForgotten()
+}
+
+// forgetInMemory forgets leaves in memory. The next call of checkFile or forget has the file forget them.
+func (k *Keys) forgetInMemory(spent []spentLeaf) {
+	var leaves []uint64
 	for _, s := range spent {
-		byTree[s.tree] = append(byTree[s.tree], s.leaf)
-	}
-	isAny := false
-	for name, leaves := range byTree {
-		if tree := k.treeOf(name); tree != nil { // else this file opens nothing of it
-			isAny = tree.forget(leaves) || isAny
+		if s.tree == k.tree.name { // else this file opens nothing of it
+			leaves = append(leaves, s.leaf)
 		}
 	}
-	if isAny {
-		k.noteBehind(len(spent))
-		k.writeForgotten()
+	if k.tree.forget(leaves) {
+		k.noteBehind(len(leaves))
 	}
 }
 
-// forgetDays forgets all keys of the days before one, but for those that are kept. Nothing of the others may be in the
-// store any more, for billing counts what goes.
-func (k *Keys) forgetDays(before time.Time, kept daySet) {
-	isAny := false
-	for _, tree := range k.trees {
-		isAny = tree.forgetDays(before, kept) || isAny
-	}
-	if isAny {
+// forgetDays forgets all keys of days. Nothing of them may be in the store any more, for billing counts what goes.
+func (k *Keys) forgetDays(days []uint64) {
+	if k.tree.forgetDays(days) {
 		k.noteBehind(0)
 		k.writeForgotten()
 	}
@@ -124,6 +127,22 @@ func (k *Keys) writeForgotten() {
 	}
 }
 
+// checkFile brings the file of the keys up to date, also if somebody has put another one in its place, such as an older
+// one.
+func (k *Keys) checkFile() {
+	if k.kept.file != nil && k.tree.hasForgotten() {
+		if content, err := keyfile.ReadLarge(k.kept.file.Path); err == nil {
+			k.kept.mu.Lock()
+			isOther := sha256.Sum256(content) != k.kept.content
+			k.kept.mu.Unlock()
+			if isOther {
+				k.noteBehind(0)
+			}
+		}
+	}
+	k.writeForgotten()
+}
+
 // updateTries is how often the file is read again because another process has replaced it meanwhile.
 const updateTries = 10
 
@@ -138,21 +157,23 @@ func (f *KeyFile) update(k *Keys) error {
 		if err != nil {
 			return err
 		}
-		isChanged := false
-		for _, tree := range there.trees {
-			if ours := k.treeOf(tree.name); ours != nil {
-				isChanged = tree.merge(ours) || isChanged
-				ours.merge(tree)
-			}
+		if there.tree.name != k.tree.name {
+			return fmt.Errorf("%s: the tree of its keys is another one than that of this process", f.Path)
 		}
+		isChanged := there.tree.merge(k.tree)
+		k.tree.merge(there.tree)
 		if !isChanged {
+			k.kept.noteContent(was)
 			return nil
 		}
 		data, err := there.sealedFile(f.Vault)
 		if err != nil {
 			return err
 		}
-		if err := keyfile.ReplaceIf(f.Path, was, data); !errors.Is(err, keyfile.ErrChanged) {
+		if err = keyfile.ReplaceIf(f.Path, was, data); err == nil {
+			k.kept.noteContent(data)
+		}
+		if !errors.Is(err, keyfile.ErrChanged) {
 			return err
 		}
 	}
@@ -182,7 +203,7 @@ func (k *Keys) FileProblem() string {
 	if k.kept.err == nil {
 		return ""
 	}
-	what := "days that are over their time"
+	what := "what was erased"
 	if k.kept.waiting == 1 {
 		what = "1 erased authentication"
 	} else if k.kept.waiting > 1 {
@@ -215,8 +236,5 @@ const maxForgotten = 10_000
 
 // mayForget reports whether so many keys more may be forgotten one by one.
 func (k *Keys) mayForget(n int) bool {
-	for _, tree := range k.trees {
-		n += tree.countForgotten()
-	}
-	return n <= k.maxForgotten
+	return n+k.tree.countForgotten() <= k.maxForgotten
 }

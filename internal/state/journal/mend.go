@@ -147,9 +147,5 @@ func (m *mending) putRecords(ctx context.Context, tx *sql.Tx) error {
 		entries = append(entries, m.entries[id])
 	}
 	m.lost = len(entries)
-	records, err := recordsOf(entries)
-	if err != nil {
-		return err
-	}
-	return m.db.upsertRecords(ctx, tx, entries, records)
+	return m.db.upsertRecords(ctx, tx, entries)
 }

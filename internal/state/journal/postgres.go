@@ -232,7 +232,8 @@ func (s *tableStore) Erase(ctx context.Context, q Query) (authentications, recor
 	if err != nil {
 		return 0, 0, err
 	}
-	authentications, records, err = s.erase(ctx, q, holds, isForgetting)
+	authentications, records, spent, err := s.erase(ctx, q, holds, isForgetting)
+	s.ours.forget(spent)
 	return authentications, records, errors.Join(unread, err)
 }
 
@@ -297,7 +298,7 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 		}
 	}
 	s.hideBefore(last, kept)
-	s.ours.forgetDays(last, kept)
+	s.evidence.forgetDays(last, kept)
 	return nil
 }
 

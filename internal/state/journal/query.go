@@ -209,14 +209,9 @@ func (db *database) searchOnce(ctx context.Context, q Query, limit int) (_ []Rec
 	}
 	all := make([]Record, len(rows))
 	for i := range rows {
-		if all[i], err = db.recordOf(ctx, &rows[i]); err != nil {
-			return nil, err
-		}
+		all[i] = db.recordOf(&rows[i])
 	}
-	if q.IsSealed {
-		err = db.readSealed(ctx, all)
-	}
-	return all, err
+	return all, db.readSealed(ctx, all)
 }
 
 // show returns the detail of an id.

@@ -9,22 +9,6 @@ import (
 	"strings"
 )
 
-// recordRoom is how long the JSON of most records is at most.
-const recordRoom = 1024
-
-// recordsOf returns the record of each entry as JSON.
-func recordsOf(entries []Entry) ([][]byte, error) {
-	all := make([][]byte, len(entries))
-	for i := range entries {
-		text, err := appendRecord(make([]byte, 0, recordRoom), &entries[i].Record)
-		if err != nil {
-			return nil, err
-		}
-		all[i] = text
-	}
-	return all, nil
-}
-
 // buckets is how many buckets there are of times from AReq to ARes: those until hours.
 const buckets = 200
 
@@ -36,8 +20,8 @@ func bucketOf(ms int64) int {
 	return min(int(math.Ceil(math.Log(float64(ms))/math.Log(1.1))), buckets-1)
 }
 
-// upsertRecords has the records of entries take the place of older ones. They are given as JSON, too.
-func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Entry, records [][]byte) error {
+// upsertRecords has the records of entries take the place of older ones.
+func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Entry) error {
 	newest := map[string]int{} // indexes of entries
 	var order []string
 	for i := range entries {
@@ -60,10 +44,9 @@ func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Ent
 	rows, hours := make([][]any, len(order)), map[int64]bool{}
 	for i, id := range order {
 		n := newest[id]
-		var err error
-		if rows[i], err = db.recordRow(&entries[n], records[n]); err != nil {
-			return err
-		}
+		row := columnsOf(&entries[n])
+		db.row = rowText(db.row[:0], row)
+		rows[i] = append(row, db.ours.mac(db.row))
 		hours[entries[n].Record.Created.UnixMilli()/hourLen] = true
 	}
 	if err := db.putRows(ctx, tx, insertRecords, rows, replaceRecords); err != nil {
@@ -75,8 +58,8 @@ func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Ent
 // recordColumns are those of a row of journal_records.
 var recordColumns = []string{
 	"made", "id", "rank", "kind", "api", "merchant", "reference", "scheme", "bin", "last4", "version", "channel", "status",
-	"result", "trans_status", "reason", "acs", "ds_trans_id", "acs_trans_id", "challenged", "bucket", "card", "data",
-	"fault", "unkept", "mac",
+	"result", "trans_status", "reason", "acs", "ds_trans_id", "acs_trans_id", "challenged", "bucket", "card", "fault",
+	"unkept", "mac",
 }
 
 // insertRecords and replaceRecords are the two ends of the statement that adds rows to journal_records. An older record
@@ -96,33 +79,22 @@ func replaceAll(columns []string) string {
 	return strings.Join(all, ", ")
 }
 
-// recordRow makes the row of the record of an entry, given as JSON, too. What others wrote is in
-// the sealed entry alone.
-func (db *database) recordRow(e *Entry, data []byte) ([]any, error) {
+// columnsOf returns the columns of the row of an entry, without their MAC. They are what searches and counts ask for. A
+// record itself is in the sealed entry alone.
+func columnsOf(e *Entry) []any {
 	r := &e.Record
 	challenged := int64(0)
 	if r.Challenged {
 		challenged = 1
 	}
-	if r.hasForeignText() {
-		// a record that was encoded once can be encoded without two of its texts
-		data, _ = appendRecord(nil, r.withoutForeignText())
-	}
 	// Nothing came of a request that has a NamedID, so no directory server has given it an id.
 	dsTransID := cmp.Or(r.DSTransID, strings.ToLower(r.NamedID))
-	sealed, err := db.sealRecord(r, data)
-	if err != nil {
-		return nil, err
-	}
-	row := []any{
+	row := make([]any, 0, len(recordColumns))
+	return append(row,
 		r.Created.UnixMilli(), r.ID, int64(rankOf(e.Kind)), string(e.Kind), r.API, r.Merchant, r.Reference, r.Card.Scheme,
 		r.Card.BIN, r.Card.Last4, r.MessageVersion, r.DeviceChannel, r.Status, r.Result, r.TransStatus, r.TransStatusReason,
-		r.ACS, dsTransID, r.ACSTransID, challenged, int64(bucketOf(r.DurationMS)), e.CardHash, sealed,
-		faultText(r), unkeptText(r.Unkept), nil,
-	}
-	db.row = rowText(db.row[:0], row[:len(row)-1])
-	row[len(row)-1] = db.ours.mac(db.row)
-	return row, nil
+		r.ACS, dsTransID, r.ACSTransID, challenged, int64(bucketOf(r.DurationMS)), e.CardHash, faultText(r),
+		unkeptText(r.Unkept))
 }
 
 // faultText is what counts ask of the error of a record: its code, and which component found it.

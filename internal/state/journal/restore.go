@@ -327,11 +327,7 @@ func (db *database) restore(ctx context.Context, c *ArchivedChain, end ChainEnd,
 	if err := db.insertFrames(ctx, conn, &rows); err != nil {
 		return err
 	}
-	records, err := recordsOf(entries)
-	if err != nil {
-		return err
-	}
-	if err := db.upsertRecords(ctx, tx, entries, records); err != nil {
+	if err := db.upsertRecords(ctx, tx, entries); err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, db.query(`INSERT INTO journal_chains (chain, day, seq, link, closed)

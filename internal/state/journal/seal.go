@@ -276,6 +276,7 @@ type known struct {
 	held     []heldDays           // days before since that legal holds keep
 	holds    map[int64]string     // legal holds that are not lifted, encrypted, by their numbers
 	spent    []spentLeaf          // keys to be forgotten that were not passed on yet
+	days     map[string]bool      // days of which tombstones have named keys that are forgotten
 	left     map[int64]string     // erasures that holds have left something out of, encrypted, by their numbers
 }
 
@@ -290,6 +291,7 @@ func newKnown() known {
 	return known{
 		chains: map[string]*knownChain{}, erased: map[string][]erasedSpan{}, billing: map[string]int64{},
 		archived: map[string]bool{}, files: map[string][]DayFile{}, holds: map[int64]string{}, left: map[int64]string{},
+		days: map[string]bool{},
 	}
 }
 
@@ -340,6 +342,9 @@ func (k *known) add(seal *Seal) string {
 	}
 	k.addErased(s)
 	k.spent = append(k.spent, s.spent...)
+	for _, leaf := range s.spent {
+		k.days[dayOf(time.UnixMilli(int64(leaf.leaf>>leafBits)*dayLen))] = true
+	}
 	for part, n := range s.billing {
 		if n < k.billing[part] {
 			return "the counters for billing were set back"

@@ -37,9 +37,8 @@ func rowText(text []byte, row []any) []byte {
 // recordValues are the columns of a row of journal_records, as it was read.
 type recordValues struct {
 	numbers [4]int64   // made, rank, challenged, bucket
-	texts   [19]string // all others but card, data and mac
+	texts   [19]string // all others but card and mac
 	card    []byte
-	data    []byte // sealed
 	mac     []byte
 }
 
@@ -53,8 +52,6 @@ func (v *recordValues) places() (all []any) {
 			numbers++
 		case "card":
 			all = append(all, &v.card)
-		case "data":
-			all = append(all, &v.data)
 		case "mac":
 			all = append(all, &v.mac)
 		default:
@@ -82,24 +79,14 @@ func (v *recordValues) row() (all []any) {
 	return all[:len(all)-1]
 }
 
-// recordOf returns the record of a row, or what may be told of one that was changed in the store.
-func (db *database) recordOf(ctx context.Context, v *recordValues) (r Record, err error) {
-	row := v.row()
-	if !db.ours.isMAC(v.mac, rowText(nil, row)) {
-		return db.changedRecord(row[1].(string), v.numbers[0]), nil
+// recordOf returns the record of a row without what its entry says, or what may be told of one that was changed in the
+// store.
+func (db *database) recordOf(v *recordValues) Record {
+	id, made := v.texts[0], v.numbers[0]
+	if !db.ours.isMAC(v.mac, rowText(nil, v.row())) {
+		return db.changedRecord(id, made)
 	}
-	id, made := row[1].(string), v.numbers[0]
-	data, err := db.openRecord(ctx, id, made, v.data)
-	switch {
-	case errors.Is(err, errSealed):
-		return db.changedRecord(id, made), nil
-	case err != nil:
-		return r, err
-	case data == nil:
-		at := time.UnixMilli(made).UTC()
-		return Record{ID: id, Created: at, Updated: at, Status: ErasedInStore}, nil
-	}
-	return r, json.Unmarshal(data, &r)
+	return Record{ID: id, Created: time.UnixMilli(made).UTC()}
 }
 
 // changedRecord returns what may be told of a record that was changed in the store, and counts it.
@@ -116,22 +103,6 @@ const ChangedInStore = "changed_in_store"
 type newestEntry struct {
 	Kind   Kind   `json:"kind"`
 	Record Record `json:"record"`
-}
-
-// eachNewest calls do with the entries of the records of the days of a time, but for those that are older than one
-// before. So the last one of an id is its newest. Of entries that are not wanted nothing is read.
-func (db *database) eachNewest(ctx context.Context, from querier, begin, end int64,
-	do func(*frameItem, newestEntry), isWanted func(*frameItem) bool) error {
-	n := newestEntries{ranks: map[string]int{}, do: do}
-	return db.eachFrame(ctx, from, frameEntries, func(f *frame) error {
-		items, err := db.openItems(ctx, f, func(_ int, item *frameItem) bool { return isWanted(item) })
-		for i := range items {
-			if err == nil {
-				err = n.add(&items[i])
-			}
-		}
-		return err
-	}, `made >= ? AND made < ?`, roundDown(begin, dayLen), end)
 }
 
 // newestEntries finds the newest entry of each record.
@@ -177,11 +148,8 @@ func (db *database) countChangedRows(ctx context.Context, day string) (n int, er
 	}
 	keys := keysByHour(all)
 	if err := db.eachRow(ctx, begin, end, func(v *recordValues) {
-		row := v.row()
-		id := row[1].(string)
-		data, err := db.openRecord(ctx, id, v.numbers[0], v.data)
-		if err != nil || !db.ours.isMAC(v.mac, rowText(nil, row)) ||
-			!slices.Contains(all[id].records, sha256.Sum256(data)) {
+		id, text := v.texts[0], rowText(nil, v.row())
+		if !db.ours.isMAC(v.mac, text) || !slices.Contains(all[id].rows, sha256.Sum256(text)) {
 			n++
 		}
 		delete(all, id)
@@ -205,9 +173,9 @@ func (db *database) countChangedRows(ctx context.Context, day string) (n int, er
 
 // A sealedRow is what the newest entry of an authentication says of its row for searches.
 type sealedRow struct {
-	rank    int
-	made    int64
-	records [][sha256.Size]byte // records are hashes of its JSON. Nodes that wrote at the same time may differ.
+	rank int
+	made int64
+	rows [][sha256.Size]byte // rows are hashes of its columns. Nodes that wrote at the same time may differ.
 }
 
 // readSealedRows returns what the sealed entries of a day say of the rows for searches, by id, and the sum of their
@@ -215,14 +183,15 @@ type sealedRow struct {
 func (db *database) readSealedRows(ctx context.Context, begin int64) (all map[string]sealedRow, places uint64,
 	err error) {
 	all = map[string]sealedRow{}
+	var text []byte
 	entries := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, e newestEntry) {
-		data, _ := appendRecord(nil, e.Record.withoutForeignText()) // what was read from JSON can be written
+		text = rowText(text[:0], columnsOf(&Entry{Kind: e.Kind, Record: e.Record, CardHash: item.card}))
 		was := all[item.id]
 		if rank := rankOf(e.Kind); rank > was.rank {
 			was = sealedRow{rank: rank}
 		}
 		was.made = e.Record.Created.UnixMilli()
-		was.records = append(was.records, sha256.Sum256(data))
+		was.rows = append(was.rows, sha256.Sum256(text))
 		all[item.id] = was
 	}}
 	err = db.eachFrame(ctx, db, frameEntries, func(f *frame) error {
@@ -294,7 +263,7 @@ func (db *database) readSealed(ctx context.Context, all []Record) error {
 		for _, i := range byDay[day] {
 			args = append(args, all[i].ID)
 		}
-		newest, err := db.readNewestOf(ctx, args)
+		newest, forgotten, err := db.readNewestOf(ctx, args)
 		if err != nil {
 			return err
 		}
@@ -303,27 +272,41 @@ func (db *database) readSealed(ctx context.Context, all []Record) error {
 			e, ok := newest[r.ID]
 			switch {
 			case r.IsChanged:
-			case !ok:
-				*r = db.changedRecord(r.ID, r.Created.UnixMilli())
-			default:
+			case ok:
 				*r = *e.Record.withoutForeignText()
+			case forgotten[r.ID]:
+				*r = Record{ID: r.ID, Created: r.Created, Updated: r.Created, Status: ErasedInStore}
+			default:
+				*r = db.changedRecord(r.ID, r.Created.UnixMilli())
 			}
 		}
 	}
 	return nil
 }
 
-// readNewestOf returns the newest entry of some records, by their ids. The arguments are the begin and the end of a
-// time, and the ids.
-func (db *database) readNewestOf(ctx context.Context, args []any) (map[string]newestEntry, error) {
-	newest := map[string]newestEntry{}
+// readNewestOf returns the newest entry of some records, by their ids, and of which of them the keys were forgotten. The
+// arguments are the begin and the end of a time, and the ids.
+func (db *database) readNewestOf(ctx context.Context, args []any) (newest map[string]newestEntry,
+	forgotten map[string]bool, err error) {
+	newest, forgotten = map[string]newestEntry{}, map[string]bool{}
 	n := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, e newestEntry) { newest[item.id] = e }}
 	places, err := db.readPlaces(ctx, db, `made >= ? AND made < ? AND id IN (`+marks(len(args)-2)+`)`, args...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return newest, db.eachFrameOf(ctx, db, frameEntries, places, func(f *frame, places []place) error {
-		_, err := db.eachItem(ctx, f, places, func(item *frameItem, _ place) error { return n.add(item) })
+	return newest, forgotten, db.eachFrameOf(ctx, db, frameEntries, places, func(f *frame, places []place) error {
+		items, err := db.openItems(ctx, f, isAtOneOf(places))
+		for _, p := range places {
+			if err != nil {
+				break
+			}
+			var item *frameItem
+			if item, err = itemAt(items, p); item != nil {
+				err = n.add(item)
+			} else if err == nil && items[p.at].isForgotten {
+				forgotten[p.id] = true
+			}
+		}
 		if errors.Is(err, errSealed) { // the caller reports the record as changed
 			err = nil
 		}

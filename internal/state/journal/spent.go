@@ -51,6 +51,49 @@ func (l *lazyStore) CountUnforgotten(ctx context.Context, q Query) (int, error) 
 	return askLazily(ctx, l, func(st Store) (int, error) { return st.CountUnforgotten(ctx, q) })
 }
 
+// finishedErasures divides keys that tombstones name into those that may be forgotten, and the rest. In SQLite a
+// tombstone stands in another file than what it is about, and stays when the transaction of that fails. Then the entries
+// are there, with what is billed of them, until the same erasure is done once more.
+func (e *evidence) finishedErasures(ctx context.Context, spent []spentLeaf) (finished, rest []spentLeaf, err error) {
+	byDay := map[uint64][]spentLeaf{}
+	for _, s := range spent {
+		if s.tree == e.keys.tree.name && e.keys.tree.has(s.leaf) {
+			byDay[s.leaf>>leafBits] = append(byDay[s.leaf>>leafBits], s)
+		}
+	}
+	for day, all := range byDay {
+		live, err := e.liveLeaves(ctx, day)
+		if err != nil {
+			return nil, spent, err
+		}
+		for _, s := range all {
+			if live[s.leaf] {
+				rest = append(rest, s)
+			} else {
+				finished = append(finished, s)
+			}
+		}
+	}
+	return finished, rest, nil
+}
+
+// liveLeaves returns the keys of the authentications of a day in a file of SQLite that have entries which were not
+// erased. In PostgreSQL a tombstone and what it is about are one transaction.
+func (e *evidence) liveLeaves(ctx context.Context, day uint64) (map[uint64]bool, error) {
+	begin := int64(day) * dayLen
+	db, err := e.parts.partOf(ctx, dayOf(time.UnixMilli(begin)))
+	if err != nil || db == nil || db.numbered {
+		return nil, err
+	}
+	ids, err := readRows(ctx, db, func(id *string) []any { return []any{id} },
+		`SELECT DISTINCT id FROM journal_places WHERE made >= ? AND made < ? AND gone = 0`, begin, begin+dayLen)
+	all := map[uint64]bool{}
+	for _, id := range ids {
+		all[e.keys.tree.leafOf(day, id)] = true
+	}
+	return all, err
+}
+
 // dropForgotten deletes the rows for searches of authentications of a day whose keys were forgotten. A database that
 // was restored from before an erasure has such rows.
 func (db *database) dropForgotten(ctx context.Context, begin int64) error {
@@ -96,25 +139,3 @@ func (db *database) dropRecords(ctx context.Context, begin int64, ids []string) 
 
 // ErasedInStore is the status of a record that was erased, in a store that was restored from before that.
 const ErasedInStore = "erased"
-
-// sealRecord seals the JSON of a record for its row for searches.
-func (db *database) sealRecord(r *Record, data []byte) ([]byte, error) {
-	aead, err := db.keyOf(dayOf(r.Created)).aead(r.ID)
-	if err != nil {
-		return nil, err
-	}
-	return db.sealText(aead, "row "+r.ID, nil, data), nil
-}
-
-// openRecord returns the JSON of the record of a row for searches; nil if it was erased.
-func (db *database) openRecord(ctx context.Context, id string, made int64, sealed []byte) ([]byte, error) {
-	day, err := db.dayKey(ctx, dayOf(time.UnixMilli(made)), false)
-	if err != nil {
-		return nil, err
-	}
-	_, data, err := day.openText(id, "row "+id, sealed, 0)
-	if errors.Is(err, errForgotten) {
-		return nil, nil
-	}
-	return data, err
-}

@@ -65,8 +65,7 @@ CREATE TABLE IF NOT EXISTS journal_records (made bigint NOT NULL, id text NOT NU
 	api text NOT NULL, merchant text NOT NULL, reference text NOT NULL, scheme text NOT NULL, bin text NOT NULL,
 	last4 text NOT NULL, version text NOT NULL, channel text NOT NULL, status text NOT NULL, result text NOT NULL,
 	trans_status text NOT NULL, reason text NOT NULL, acs text NOT NULL, ds_trans_id text NOT NULL, acs_trans_id text NOT NULL,
-	challenged int NOT NULL, bucket int NOT NULL, card bytea, data bytea NOT NULL, fault text NOT NULL,
-	unkept text NOT NULL,
+	challenged int NOT NULL, bucket int NOT NULL, card bytea, fault text NOT NULL, unkept text NOT NULL,
 	mac bytea NOT NULL, PRIMARY KEY (id, made)) PARTITION;
 CREATE INDEX IF NOT EXISTS journal_records_newest ON journal_records ((-made), id DESC);
 CREATE INDEX IF NOT EXISTS journal_records_ds ON journal_records (ds_trans_id) WHERE ds_trans_id <> '';
@@ -208,15 +207,11 @@ func (db *database) writeOnce(ctx context.Context, entries []Entry) (added int, 
 	if err != nil || len(fresh) == 0 {
 		return 0, err
 	}
-	records, err := recordsOf(fresh)
+	heads, err := db.insertEntries(ctx, conn, fresh)
 	if err != nil {
 		return 0, err
 	}
-	heads, err := db.insertEntries(ctx, conn, fresh, records)
-	if err != nil {
-		return 0, err
-	}
-	if err := db.upsertRecords(ctx, tx, fresh, records); err != nil {
+	if err := db.upsertRecords(ctx, tx, fresh); err != nil {
 		return 0, err
 	}
 	if err := db.putHeads(ctx, tx, heads); err != nil {
@@ -253,13 +248,8 @@ func (db *database) prepareDays(ctx context.Context, entries []Entry) error {
 
 // insertEntries adds entries, and what stands beside them, in the transaction of the connection. It returns the heads
 // of their chains, which are moved when that is committed.
-func (db *database) insertEntries(ctx context.Context, conn *sql.Conn, entries []Entry,
-	records [][]byte) (map[string]*chainHead, error) {
-	type dayPart struct {
-		entries []*Entry
-		records [][]byte
-	}
-	heads, parts := map[string]*chainHead{}, map[string]*dayPart{}
+func (db *database) insertEntries(ctx context.Context, conn *sql.Conn, entries []Entry) (map[string]*chainHead, error) {
+	heads, parts := map[string]*chainHead{}, map[string][]*Entry{}
 	var rows framesToWrite
 	flush := func(day string) error {
 		part := parts[day]
@@ -267,16 +257,11 @@ func (db *database) insertEntries(ctx context.Context, conn *sql.Conn, entries [
 			heads[day] = db.headOf(day)
 		}
 		delete(parts, day)
-		return db.addFrame(&rows, part.entries, part.records, heads[day])
+		return db.addFrame(&rows, part, heads[day])
 	}
 	for i := range entries {
 		day := dayOf(entries[i].Record.Created)
-		if parts[day] == nil {
-			parts[day] = &dayPart{}
-		}
-		part := parts[day]
-		part.entries, part.records = append(part.entries, &entries[i]), append(part.records, records[i])
-		if len(part.entries) == frameLen {
+		if parts[day] = append(parts[day], &entries[i]); len(parts[day]) == frameLen {
 			if err := flush(day); err != nil {
 				return nil, err
 			}

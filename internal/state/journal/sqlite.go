@@ -124,55 +124,6 @@ func makeFileTables(ctx context.Context, pool *sql.DB) error {
 	}
 }
 
-// insertRows adds rows to a table.
-func insertRows(ctx context.Context, conn *sql.Conn, table string, columns []string, rows [][]any) error {
-	return addRows(ctx, conn, `INSERT INTO `+table+` (`+strings.Join(columns, ", ")+`) `, rows, "")
-}
-
-// putRows adds rows.
-func putRows(ctx context.Context, tx *sql.Tx, insert string, rows [][]any, end string) error {
-	return addRows(ctx, tx, insert, rows, end)
-}
-
-// rowsAtOnce is how many rows one statement adds. With 8 a row costs a tenth less than with 1, and with 32 more again:
-// SQLite then keeps copies of more pages, in case the statement fails.
-const rowsAtOnce = 8
-
-// addRows adds rows by statements that begin with insert and end with end.
-func addRows(ctx context.Context, in preparer, insert string, rows [][]any, end string) error {
-	var args []any
-	for len(rows) > 0 {
-		n := 1
-		if len(rows) >= rowsAtOnce {
-			n = rowsAtOnce
-		}
-		one := "(" + marks(len(rows[0])) + ")"
-		st, err := in.PrepareContext(ctx, insert+`VALUES `+one+strings.Repeat(", "+one, n-1)+end)
-		if err != nil {
-			return err
-		}
-		for len(rows) >= n {
-			args = args[:0]
-			for _, row := range rows[:n] {
-				args = append(args, row...)
-			}
-			if _, err := st.ExecContext(ctx, args...); err != nil {
-				return errors.Join(err, st.Close())
-			}
-			rows = rows[n:]
-		}
-		if err := st.Close(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// A preparer is a connection or a transaction.
-type preparer interface {
-	PrepareContext(ctx context.Context, text string) (*sql.Stmt, error)
-}
-
 // present returns the months that there are, the newest first.
 func (s *fileStore) present() ([]string, error) {
 	paths, err := filepath.Glob(filepath.Join(s.dir, "journal-????-??.db"))
@@ -365,14 +316,20 @@ func (s *fileStore) Erase(ctx context.Context, q Query) (authentications, record
 	if err != nil {
 		return 0, 0, err
 	}
+	var spent []spentLeaf // of files that are on the disk as they are now
+	defer func() { s.keys.forget(spent) }()
 	err = s.each(ctx, func(db *database) (bool, error) {
-		a, r, err := db.erase(ctx, q, holds, isForgetting)
+		a, r, some, err := db.erase(ctx, q, holds, isForgetting)
 		authentications, records = authentications+a, records+r
 		if err != nil && !errors.Is(err, errSealed) { // a damaged day keeps no other one from being erased
 			return false, err
 		}
 		damaged = errors.Join(damaged, err)
-		return false, db.truncateLog(ctx)
+		if err := db.truncateLog(ctx); err != nil {
+			return false, err // the next look at the tombstones forgets the keys
+		}
+		spent = append(spent, some...)
+		return false, nil
 	})
 	return authentications, records, errors.Join(err, damaged)
 }
@@ -407,7 +364,7 @@ func (s *fileStore) Expire(ctx context.Context, before time.Time) error {
 	if len(kept) == 0 { // days of a month that is not over are hidden, and in its file
 		before = time.Date(before.Year(), before.Month(), 1, 0, 0, 0, 0, time.UTC)
 	}
-	s.keys.forgetDays(before, kept)
+	s.evidence.forgetDays(before, kept)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -22,9 +23,9 @@ import (
 // and the key of its day, which stands in the store. An erasure forgets the leaf. So an older copy of the store and the
 // file as it is now do not open what was erased.
 
-// A keyTree has the leaves of the authentications of some days.
+// A keyTree has the leaves of all authentications.
 type keyTree struct {
-	name string // public, and random: the key of a day says which tree it belongs to
+	name string // public, and random: the key of a day and a tombstone say which tree they mean
 	hash []byte // the key of the hashes by which ids have their leaves
 	ids  *keyed // under that key
 
@@ -70,8 +71,10 @@ type treeFile struct {
 // file returns what the file of keys has of the tree.
 func (t *keyTree) file() (treeFile, error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	state, err := t.tree.MarshalBinary()
+	tree := t.tree.Clone() // writers need the lock meanwhile
+	t.mu.Unlock()
+	defer tree.Wipe()
+	state, err := tree.MarshalBinary()
 	if err != nil {
 		return treeFile{}, err
 	}
@@ -161,15 +164,12 @@ func (t *keyTree) forget(leaves []uint64) bool {
 	return t.tree.Forget(leaves...)
 }
 
-// forgetDays forgets all leaves of the days before one, but for those that are kept. It reports whether the tree had
-// one of them.
-func (t *keyTree) forgetDays(before time.Time, kept daySet) (isAny bool) {
+// forgetDays forgets all leaves of days, and reports whether the tree had one of them.
+func (t *keyTree) forgetDays(days []uint64) (isAny bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, gap := range kept.gaps(before) {
-		if first, end := dayNumber(gap.begin), dayNumber(gap.end); first < end {
-			isAny = t.tree.ForgetRange(first<<leafBits, end<<leafBits-1) || isAny
-		}
+	for _, day := range days {
+		isAny = t.tree.ForgetRange(day<<leafBits, day<<leafBits|(1<<leafBits-1)) || isAny
 	}
 	if isAny {
 		t.last = authenticationKey{}
@@ -182,10 +182,25 @@ func (t *keyTree) merge(o *keyTree) bool {
 	o.mu.Lock()
 	state := o.tree.Clone()
 	o.mu.Unlock()
+	defer state.Wipe()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.last = authenticationKey{}
 	return t.tree.Merge(state)
+}
+
+// has reports whether the tree has a leaf.
+func (t *keyTree) has(leaf uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.tree.Has(leaf)
+}
+
+// hasForgotten reports whether any key was forgotten.
+func (t *keyTree) hasForgotten() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.tree.HasAll(0, math.MaxUint64)
 }
 
 // countForgotten returns how many keys were forgotten one by one.
@@ -195,19 +210,11 @@ func (t *keyTree) countForgotten() int {
 	return t.tree.CountGaps(1 << leafBits)
 }
 
-// treeOf returns the tree of a name, nil if the keys have none.
-func (k *Keys) treeOf(name string) *keyTree {
-	if i := slices.IndexFunc(k.trees, func(t *keyTree) bool { return t.name == name }); i >= 0 {
-		return k.trees[i]
-	}
-	return nil
-}
-
 // newDayKey makes the key of a day, and returns it wrapped, too.
 func (k *Keys) newDayKey(day string) (wrapped []byte, err error) {
 	key := make([]byte, keyLen, keyLen+treeNameLen)
 	rand.Read(key)
-	name, err := hex.DecodeString(k.trees[0].name)
+	name, err := hex.DecodeString(k.tree.name)
 	if err != nil {
 		return nil, err
 	}
@@ -225,12 +232,10 @@ func (k *Keys) unwrap(day string, wrapped []byte) (*dayKey, error) {
 		if err != nil || len(open) != keyLen+treeNameLen {
 			continue
 		}
-		name := hex.EncodeToString(open[keyLen:])
-		tree := k.treeOf(name)
-		if tree == nil {
-			return nil, fmt.Errorf("%w: the tree %s of the day %s is missing", errSealed, name, day)
+		if name := hex.EncodeToString(open[keyLen:]); name != k.tree.name {
+			return nil, fmt.Errorf("%w: the tree %s of the day %s is not that of this file", errSealed, name, day)
 		}
-		return &dayKey{open[:keyLen:keyLen], tree, dayNumber(at.UnixMilli())}, nil
+		return &dayKey{open[:keyLen:keyLen], k.tree, dayNumber(at.UnixMilli())}, nil
 	}
 	return nil, fmt.Errorf("%w: all nodes of one journal have the same journal-keys.json", errSealed)
 }

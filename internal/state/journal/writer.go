@@ -252,6 +252,6 @@ func (j *Journal) doDuties(ctx context.Context, isFirst bool) error {
 	if err := j.heedHolds(ctx); err != nil {
 		return err
 	}
-	j.Keys.writeForgotten() // what could not be written before
+	j.Keys.checkFile()
 	return j.Store.Roll(ctx, now, rollTime)
 }
