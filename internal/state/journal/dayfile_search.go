@@ -119,24 +119,18 @@ func (f *Folder) Search(ctx context.Context, st Store, q Query) (Page, error) {
 	return Page{}, nil
 }
 
-// A newestLine says which line of the files of a day has the newest entry of an authentication.
+// A newestLine says which line of the files of a day has the newest entry of an authentication. A later file of the day
+// may have an entry once more, which was made again from what the store had: the first one counts.
 type newestLine struct {
-	line       uint32
-	file       uint16
-	rank, kind int8
-}
-
-// isBehind reports whether a line behind another one of the same authentication is newer. A later file of the day may
-// have an entry once more, which was made again from what the store had: the first one counts.
-func (n newestLine) isBehind(was newestLine) bool {
-	return n.rank > was.rank || n.rank == was.rank && (n.kind != was.kind || n.file == was.file)
+	line uint32
+	rank int8
 }
 
 // searchDay returns the records of a day that fit, at most limit, the newest first.
 func (f *folderReader) searchDay(names []string, m *matcher, limit int) ([]Record, error) {
 	seed, newest := maphash.MakeSeed(), map[uint64]newestLine{}
 	n := uint32(0)
-	for file, name := range names {
+	for _, name := range names {
 		if err := f.verified(name, func(l *exportLine) {
 			n++
 			if l.Type != "record" {
@@ -152,9 +146,9 @@ func (f *folderReader) searchDay(names []string, m *matcher, limit int) ([]Recor
 				return // an entry that this release does not know
 			}
 			key := maphash.String(seed, e.Record.ID)
-			is := newestLine{n, uint16(file), int8(rankOf(e.Kind)), int8(orderOf(e.Kind))}
-			if was, ok := newest[key]; is.rank >= 0 && (!ok || is.isBehind(was)) {
-				newest[key] = is
+			rank := int8(rankOf(e.Kind))
+			if was, ok := newest[key]; rank >= 0 && (!ok || rank > was.rank) {
+				newest[key] = newestLine{n, rank}
 			}
 		}); err != nil {
 			return nil, err

@@ -235,7 +235,8 @@ func orderOf(k Kind) int {
 	return len(kindOrder)
 }
 
-// rankOf orders the kinds: the record of the highest one is the newest. That of a moment is negative.
+// rankOf orders the kinds: the record of the highest one is the newest. No two have the same, so what is the newest does
+// not depend on who reads, or in which order. That of a moment is negative.
 func rankOf(k Kind) int {
 	switch k {
 	case Created:
@@ -248,8 +249,16 @@ func rankOf(k Kind) int {
 		return 3
 	case SecondAnswer:
 		return 4
-	case Resulted, GivenUp, Cancelled, Expired, Refused, Version1:
+	case Expired:
 		return 5
+	case GivenUp:
+		return 6
+	case Cancelled:
+		return 7
+	case Resulted: // it is known, whatever else somebody says of the end
+		return 8
+	case Refused, Version1: // nothing else is of the same id
+		return 9
 	}
 	return -1
 }

@@ -126,10 +126,9 @@ func (n *newestEntries) add(item *frameItem) error {
 	return nil
 }
 
-// countChangedRows counts the records of a day whose row says something else than a newest entry, or is missing, and
-// the rows that have no entry. Entries of nodes that wrote at the same time may all be the newest. Places that are not
-// those of the entries count as one more, and so does each hour whose postings or rollups are not those of the rows. If
-// nothing was changed, it writes journal_hours of the day.
+// countChangedRows counts the records of a day whose row says something else than their newest entry, or is missing, and
+// the rows that have no entry. Places that are not those of the entries count as one more, and so does each hour whose
+// postings or rollups are not those of the rows. If nothing was changed, it writes journal_hours of the day.
 func (db *database) countChangedRows(ctx context.Context, day string) (n int, err error) {
 	at, err := time.Parse(time.DateOnly, day)
 	if err != nil {
@@ -149,7 +148,7 @@ func (db *database) countChangedRows(ctx context.Context, day string) (n int, er
 	keys := keysByHour(all)
 	if err := db.eachRow(ctx, begin, end, func(v *recordValues) {
 		id, text := v.texts[0], rowText(nil, v.row())
-		if !db.ours.isMAC(v.mac, text) || !slices.Contains(all[id].rows, sha256.Sum256(text)) {
+		if !db.ours.isMAC(v.mac, text) || all[id].row != sha256.Sum256(text) {
 			n++
 		}
 		delete(all, id)
@@ -173,9 +172,8 @@ func (db *database) countChangedRows(ctx context.Context, day string) (n int, er
 
 // A sealedRow is what the newest entry of an authentication says of its row for searches.
 type sealedRow struct {
-	rank int
 	made int64
-	rows [][sha256.Size]byte // rows are hashes of its columns. Nodes that wrote at the same time may differ.
+	row  [sha256.Size]byte // row is a hash of its columns.
 }
 
 // readSealedRows returns what the sealed entries of a day say of the rows for searches, by id, and the sum of their
@@ -186,13 +184,7 @@ func (db *database) readSealedRows(ctx context.Context, begin int64) (all map[st
 	var text []byte
 	entries := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, e newestEntry) {
 		text = rowText(text[:0], columnsOf(&Entry{Kind: e.Kind, Record: e.Record, CardHash: item.card}))
-		was := all[item.id]
-		if rank := rankOf(e.Kind); rank > was.rank {
-			was = sealedRow{rank: rank}
-		}
-		was.made = e.Record.Created.UnixMilli()
-		was.rows = append(was.rows, sha256.Sum256(text))
-		all[item.id] = was
+		all[item.id] = sealedRow{e.Record.Created.UnixMilli(), sha256.Sum256(text)}
 	}}
 	err = db.eachFrame(ctx, db, frameEntries, func(f *frame) error {
 		items, err := db.openItems(ctx, f, isAny)
