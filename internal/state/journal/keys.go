@@ -132,7 +132,7 @@ func parseKeys(data []byte) (*Keys, error) {
 	dec.DisallowUnknownFields()
 	var file keyFile
 	if err := dec.Decode(&file); err != nil {
-		return nil, errors.New("not a JSON object with the lists wrapping, hash, signing and trees")
+		return nil, errors.New("not a JSON object with the lists wrapping, hash and signing, and a tree")
 	}
 	k := new(Keys)
 	for _, part := range []struct {
