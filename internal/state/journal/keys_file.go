@@ -214,8 +214,10 @@ func (k *Keys) FileProblem() string {
 		k.kept.file.Path, what, k.kept.err)
 }
 
-// CreateFile makes a new file that has the keys as they are now.
+// CreateFile makes a new file that has the keys as they are now. If their own file can be replaced, it is up to date
+// then, too.
 func (k *Keys) CreateFile(path string) error {
+	k.checkFile()
 	var vault keyfile.Vault
 	if k.kept.file != nil {
 		vault = k.kept.file.Vault

@@ -332,7 +332,7 @@ func TestJ6AFileThatCannotBeReplacedIsAProblem(t *testing.T) {
 			}
 		}
 		made := file.Path + ".made"
-		if err := errors.Join(os.Remove(file.Path), os.WriteFile(file.Path, content, 0o600), keys.CreateFile(made)); err != nil {
+		if err := errors.Join(keys.CreateFile(made), os.Remove(file.Path), os.WriteFile(file.Path, content, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		other := journal.KeyFile{Path: made}
