@@ -156,8 +156,8 @@ func (b billing) addDay(ctx context.Context, db *database, tx *sql.Tx, day time.
 	}, `made = ?`, begin)
 }
 
-// A billedItem is what is billed of an entry. It is sealed under the key of the day alone: what was billed stays so when
-// the key of the authentication was forgotten, also in a store of before the erasure.
+// A billedItem is what is billed of an entry. It is sealed under the key of the day alone: what was billed stays so
+// when the key of the authentication was forgotten, also in a store of before the erasure.
 type billedItem struct{ api, channel, category, kind string }
 
 // billedOf returns what is billed of an entry.

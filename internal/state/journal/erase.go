@@ -20,10 +20,10 @@ const (
 // errNothingToErase says that a query names nothing.
 var errNothingToErase = errors.New("journal: name a card or a merchant to erase")
 
-// erase removes what belongs to a card or a merchant, and no hold holds, behind signed tombstones that name each entry.
-// Each day has a transaction of its own, so that others write between them. A day with an entry that does not open
-// stays as it is, and the error says so; all other days are erased. If isForgetting is set, it returns the keys that are
-// to be forgotten: those of days that are committed, also beside an error.
+// erase removes what belongs to a card or a merchant, and no hold holds, behind signed tombstones that name each
+// entry. Each day has a transaction of its own, so that others write between them. A day with an entry that does not
+// open stays as it is, and the error says so; all other days are erased. If isForgetting is set, it returns the keys
+// that are to be forgotten: those of days that are committed, also beside an error.
 func (db *database) erase(ctx context.Context, q Query, holds []Hold, isForgetting bool) (authentications, records int,
 	spent []spentLeaf, err error) {
 	condition, args := db.where(q.ofErasure())
@@ -49,8 +49,8 @@ func (db *database) erase(ctx context.Context, q Query, holds []Hold, isForgetti
 		var leaves []spentLeaf
 		if err := db.inTx(ctx, func(tx *sql.Tx) (err error) {
 			erasure := dayErasure{
-				db: db, query: q, begin: begin, condition: recordsOfTime + condition, args: of, holds: holds, by: cmp.Or(q.By, nodeName()),
-				isForgetting: isForgetting,
+				db: db, query: q, begin: begin, condition: recordsOfTime + condition, args: of, holds: holds,
+				by: cmp.Or(q.By, nodeName()), isForgetting: isForgetting,
 			}
 			a, r, err = erasure.do(ctx, tx)
 			leaves = erasure.spent

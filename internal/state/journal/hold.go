@@ -267,8 +267,8 @@ func (q *Query) ofErasure() Query {
 	return Query{Card: q.Card, hashes: q.hashes, Merchant: q.Merchant, To: q.To}
 }
 
-// isErased reports whether an erasure of the query removes an entry, of which it is given the record and the hash of the
-// card.
+// isErased reports whether an erasure of the query removes an entry, of which it is given the record and the hash of
+// the card.
 func (q *Query) isErased(keys *Keys, r *Record, card []byte) bool {
 	cards := q.cardHashes(keys)
 	isOfCard := cards == nil || slices.ContainsFunc(cards, func(hash []byte) bool { return bytes.Equal(hash, card) })

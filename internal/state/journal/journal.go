@@ -235,8 +235,8 @@ func orderOf(k Kind) int {
 	return len(kindOrder)
 }
 
-// rankOf orders the kinds: the record of the highest one is the newest. No two have the same, so what is the newest does
-// not depend on who reads, or in which order. That of a moment is negative.
+// rankOf orders the kinds: the record of the highest one is the newest. No two have the same, so what is the newest
+// does not depend on who reads, or in which order. That of a moment is negative.
 func rankOf(k Kind) int {
 	switch k {
 	case Created:

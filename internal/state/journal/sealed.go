@@ -126,9 +126,9 @@ func (n *newestEntries) add(item *frameItem) error {
 	return nil
 }
 
-// countChangedRows counts the records of a day whose row says something else than their newest entry, or is missing, and
-// the rows that have no entry. Places that are not those of the entries count as one more, and so does each hour whose
-// postings or rollups are not those of the rows. If nothing was changed, it writes journal_hours of the day.
+// countChangedRows counts the records of a day whose row says something else than their newest entry, or is missing,
+// and the rows that have no entry. Places that are not those of the entries count as one more, and so does each hour
+// whose postings or rollups are not those of the rows. If nothing was changed, it writes journal_hours of the day.
 func (db *database) countChangedRows(ctx context.Context, day string) (n int, err error) {
 	at, err := time.Parse(time.DateOnly, day)
 	if err != nil {
@@ -276,8 +276,8 @@ func (db *database) readSealed(ctx context.Context, all []Record) error {
 	return nil
 }
 
-// readNewestOf returns the newest entry of some records, by their ids, and of which of them the keys were forgotten. The
-// arguments are the begin and the end of a time, and the ids.
+// readNewestOf returns the newest entry of some records, by their ids, and of which of them the keys were forgotten.
+// The arguments are the begin and the end of a time, and the ids.
 func (db *database) readNewestOf(ctx context.Context, args []any) (newest map[string]newestEntry,
 	forgotten map[string]bool, err error) {
 	newest, forgotten = map[string]newestEntry{}, map[string]bool{}

@@ -52,8 +52,8 @@ func (l *lazyStore) CountUnforgotten(ctx context.Context, q Query) (int, error) 
 }
 
 // finishedErasures divides keys that tombstones name into those that may be forgotten, and the rest. In SQLite a
-// tombstone stands in another file than what it is about, and stays when the transaction of that fails. Then the entries
-// are there, with what is billed of them, until the same erasure is done once more.
+// tombstone stands in another file than what it is about, and stays when the transaction of that fails. Then the
+// entries are there, with what is billed of them, until the same erasure is done once more.
 func (e *evidence) finishedErasures(ctx context.Context, spent []spentLeaf) (finished, rest []spentLeaf, err error) {
 	byDay := map[uint64][]spentLeaf{}
 	for _, s := range spent {
