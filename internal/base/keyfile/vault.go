@@ -95,6 +95,15 @@ func (v Vault) Seal(context string, data []byte) ([]byte, error) {
 	return text, nil
 }
 
+// Like returns the vault that seals as a file is sealed, whose content is given.
+func (v Vault) Like(content []byte) Vault {
+	v.Label = ""
+	if f := parseSealed(content); f != nil {
+		v.Label = f.WrappedBy
+	}
+	return v
+}
+
 // Open returns what Seal was given, for the content of a file. A file that is not sealed is an error where files have
 // to be. The error shows nothing of the content.
 func (v Vault) Open(context string, content []byte) ([]byte, error) {

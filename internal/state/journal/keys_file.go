@@ -166,7 +166,7 @@ func (f *KeyFile) update(k *Keys) error {
 			k.kept.noteContent(was)
 			return nil
 		}
-		data, err := there.sealedFile(f.Vault)
+		data, err := there.sealedFile(f.Vault.Like(was)) // somebody may have wrapped it since this process began
 		if err != nil {
 			return err
 		}
