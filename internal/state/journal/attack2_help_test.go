@@ -85,3 +85,6 @@ func PutRows(t *testing.T, db *sql.DB, tables []string, all map[string][]map[str
 		}
 	}
 }
+
+// ForgetLeaf forgets one leaf.
+func ForgetLeaf(keys *Keys, leaf uint64) { keys.forget([]spentLeaf{{keys.tree.name, leaf}}) }
