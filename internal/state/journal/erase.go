@@ -156,6 +156,15 @@ func (e *dayErasure) blankEntries(ctx context.Context, tx *sql.Tx, billed *bille
 	if err != nil {
 		return nil, err
 	}
+	isRecord := map[string]bool{}
+	for _, p := range places {
+		isRecord[p.id] = isRecord[p.id] || rankOf(Kind(p.kind)) >= 0
+	}
+	for _, id := range sortedKeys(isRecord) {
+		if !isRecord[id] { // a delivery alone makes no row, and does not say whose it is
+			return nil, fmt.Errorf("%s has no entry that makes a row for searches, and has one: %w", id, errSealed)
+		}
+	}
 	held, others := map[string]bool{}, map[string]bool{}
 	n := newestEntries{ranks: map[string]int{}, do: func(item *frameItem, entry newestEntry) {
 		held[item.id] = holdOf(e.holds, &entry.Record, item.card) >= 0
