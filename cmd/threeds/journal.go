@@ -187,19 +187,19 @@ func eraseJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 					"backups of the database that are older still have their text\n",
 					terminal.Count(done.Unforgotten, "authentication"))
 			}
-			if *write != "" {
-				if err := writeForgotten(ctx, cmd, st, keys, *write); err != nil {
-					return err
-				}
-			} else if done.KeyFile != "" {
-				fmt.Fprintf(cmd.Stderr, "threeds: %s\n", done.KeyFile)
-			}
 			if *dir == "" {
 				printUnreached(cmd, done.Unreached)
-				return nil
+			} else {
+				err = eraseFromFolder(ctx, cmd, st, keys, *dir,
+					journal.Query{Card: number, Merchant: *name, By: local.Actor().Who})
 			}
-			return eraseFromFolder(ctx, cmd, st, keys, *dir,
-				journal.Query{Card: number, Merchant: *name, By: local.Actor().Who})
+			if *write != "" { // last, for the files of archived days have keys, too
+				return errors.Join(err, writeForgotten(ctx, cmd, st, keys, *write))
+			}
+			if problem := keys.FileProblem(); problem != "" {
+				fmt.Fprintf(cmd.Stderr, "threeds: %s\n", problem)
+			}
+			return err
 		})
 	})
 }
