@@ -208,6 +208,9 @@ func (s daySet) gaps(end time.Time) (all []span) {
 	return all
 }
 
+// tombstoneDays is how many days seals stay after the days that they were made on have gone. In SQLite days go by months.
+const tombstoneDays = 40
+
 // expire notes that days before one are over their time, but for those that holds keep. It removes the seals that say
 // nothing of days and holds that are kept.
 func (e *evidence) expire(ctx context.Context, since string, kept daySet) error {
@@ -231,9 +234,14 @@ func (e *evidence) expire(ctx context.Context, since string, kept daySet) error 
 	if err != nil {
 		return err
 	}
-	oldest := since
+	// Tombstones outlive the months of their days: a node that has not swept these yet forgets their keys by them.
+	at, err := time.Parse(time.DateOnly, since)
+	if err != nil {
+		return err
+	}
+	oldest := dayOf(at.AddDate(0, 0, -tombstoneDays))
 	if len(held) > 0 {
-		oldest = min(since, held[0][0])
+		oldest = min(oldest, held[0][0])
 	}
 	first, stop := e.known.n+1, errors.New("found")
 	if err := db.readSeals(ctx, e.known.first, func(s Seal) error {
