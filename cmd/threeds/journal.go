@@ -182,11 +182,7 @@ func eraseJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 			fmt.Fprintf(cmd.Stdout, "erased: %s, %s\n", terminal.Count(done.Authentications, "authentication"),
 				terminal.Count(done.Records, "record"))
 			printHeld(cmd, "stays", done.Held)
-			if done.Unforgotten > 0 {
-				fmt.Fprintf(cmd.Stderr, "threeds: the keys of %s were not forgotten, for there are too many: "+
-					"backups of the database that are older still have their text\n",
-					terminal.Count(done.Unforgotten, "authentication"))
-			}
+			printUnforgotten(cmd, done.Unforgotten)
 			if *dir == "" {
 				printUnreached(cmd, done.Unreached)
 			} else {

@@ -114,10 +114,19 @@ func eraseFromFolder(ctx context.Context, cmd *cmdline.Invocation, st journal.St
 	fmt.Fprintf(cmd.Stdout, "erased from %s: %s\n", terminal.Count(done.Files, "file"),
 		terminal.Count(done.Entries, "record"))
 	printHeld(cmd, "stays in files", done.Held)
+	printUnforgotten(cmd, done.Unforgotten)
 	if len(done.Faults) > 0 {
 		return fmt.Errorf("journal: %s could not be erased from", terminal.Count(len(done.Faults), "file"))
 	}
 	return nil
+}
+
+// printUnforgotten says of how many authentications an erasure has not forgotten the keys.
+func printUnforgotten(cmd *cmdline.Invocation, n int) {
+	if n > 0 {
+		fmt.Fprintf(cmd.Stderr, "threeds: the keys of %s were not forgotten, for there are too many: "+
+			"backups of the database that are older still have their text\n", terminal.Count(n, "authentication"))
+	}
 }
 
 // printUnreached says which files of archived days an erasure in the database does not reach.

@@ -64,7 +64,7 @@ func TestH2AnErasureFromFilesSaysThatItForgetsNoKeys(t *testing.T) {
 		if err != nil || done.Entries == 0 {
 			t.Fatal(done, err)
 		}
-		if n := journal.CountForgotten(keys); n == before {
+		if n := journal.CountForgotten(keys); n == before && done.Unforgotten == 0 {
 			t.Errorf("%d entries were erased from files, no key was forgotten, and it says only %+v", done.Entries, done)
 		}
 	})

@@ -32,6 +32,8 @@ type ErasedFiles struct {
 	Faults  []string // Faults says which files could not be erased from, and why.
 	// Held says how many authentications stay for a legal hold. What stays in files has to be erased again later.
 	Held []HeldBack
+	// Unforgotten is how many authentications of files keep their keys, for there are too many: one counts in each file.
+	Unforgotten int
 }
 
 // Erase removes what belongs to a card or a merchant from all files that the journal names. The tombstones stand in the
@@ -63,6 +65,7 @@ func (f *Folder) Erase(ctx context.Context, st Store, q Query) (done ErasedFiles
 			return done, err
 		}
 	}
+	done.Unforgotten = e.unforgotten
 	for i, n := range e.held {
 		if n > 0 {
 			done.Held = append(done.Held, HeldBack{e.holds[i].Name, n})
@@ -80,6 +83,8 @@ type folderEraser struct {
 	match matcher
 	holds []Hold
 	held  []int // how many authentications each hold has kept
+
+	unforgotten int // how many authentications keep their keys
 }
 
 // refresh reads the seals that came since the last call.
@@ -216,6 +221,7 @@ func (e *folderEraser) spentOf(day time.Time, rows [][]any) (spent []spentLeaf) 
 		ids[row[1].(string)] = true
 	}
 	if !e.Keys.mayForget(len(ids)) {
+		e.unforgotten += len(ids)
 		return nil
 	}
 	for _, id := range sortedKeys(ids) {
