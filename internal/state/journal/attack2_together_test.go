@@ -100,6 +100,13 @@ func TestH2AllAtOnce(t *testing.T) {
 						_, _ = journal.WriteJSONLines(t.Context(), io.Discard, st, keys[node], journal.Query{At: now})
 						_ = (&journal.Follower{Store: st, Keys: keys[node], To: io.Discard}).Run(t.Context())
 						_, _ = files[node].Load()
+						_ = st.(journal.Archive).Visit(t.Context(), journal.Visitor{ // a backup, which may begin again
+							Billing: func(journal.ArchivedBilling) error { return nil },
+							Seal:    func(journal.Seal) error { return nil },
+							Day:     func(d journal.ArchivedDay) error { return keys[node].CheckDay(d) },
+							Chain:   func(journal.ArchivedChain) error { return nil },
+							Frame:   func(journal.ArchivedFrame) error { return nil },
+						})
 						_ = keys[node].FileProblem()
 					}
 				})
