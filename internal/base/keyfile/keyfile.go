@@ -19,6 +19,10 @@ const (
 	// maxSealed is more than such a file needs when it is sealed by a [Vault].
 	maxSealed = 4 * maxFile
 
+	// tempPrefix begins the name of a temporary file, before a number. Who makes one has locked the folder, so one that is
+	// there before was left by a process that was killed.
+	tempPrefix = ".keys-"
+
 	// maxLarge is more than the keys of a journal need from which ten thousand authentications were erased.
 	maxLarge = 32 << 20
 )
@@ -75,7 +79,12 @@ func CheckCreateNew(path string) error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".keys-*")
+	unlock, err := lockDir(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	f, err := os.CreateTemp(filepath.Dir(path), tempPrefix+"*")
 	if err != nil {
 		return err
 	}
@@ -98,7 +107,12 @@ func Create(path string, data []byte) error {
 
 func create(path string, data []byte) error {
 	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, ".keys-*") // mode 0600
+	unlock, err := lockDir(dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	f, err := os.CreateTemp(dir, tempPrefix+"*") // mode 0600
 	if err != nil {
 		return err
 	}
@@ -186,6 +200,11 @@ func CheckReplace(path string) error {
 	if err != nil {
 		return err
 	}
+	unlock, err := lockDir(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	f, err := tempLike(was, filepath.Dir(path))
 	if err != nil {
 		return err
@@ -260,9 +279,9 @@ func resolve(path string) (target string, info fs.FileInfo, err error) {
 	return target, info, err
 }
 
-// tempLike makes a temporary file with the mode and the owner of another.
+// tempLike makes a temporary file with the mode and the owner of another, in a folder that is locked.
 func tempLike(was fs.FileInfo, dir string) (*os.File, error) {
-	f, err := os.CreateTemp(dir, ".keys-*") // mode 0600
+	f, err := os.CreateTemp(dir, tempPrefix+"*") // mode 0600
 	if err != nil {
 		return nil, err
 	}

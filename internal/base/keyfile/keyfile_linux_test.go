@@ -70,3 +70,32 @@ func checkMounts(t *testing.T, dir string) {
 		}
 	}
 }
+
+// TestO1WhatAKilledProcessHasLeftGoes: a process was killed while it wrote a file of keys, and has left them under
+// another name. Whoever makes or replaces a file of the folder removes that: else keys that are replaced since could
+// still be read. What somebody else has put there stays.
+func TestO1WhatAKilledProcessHasLeftGoes(t *testing.T) {
+	dir := t.TempDir()
+	file, left := filepath.Join(dir, "keys.json"), filepath.Join(dir, ".keys-1234567")
+	other := filepath.Join(dir, ".keys-backup")
+	for name, do := range map[string]func() error{
+		"Replace":   func() error { return keyfile.Replace(file, []byte("is")) },
+		"ReplaceIf": func() error { return keyfile.ReplaceIf(file, []byte("was"), []byte("is")) },
+		"CreateNew": func() error { return keyfile.CreateNew(filepath.Join(dir, "other.json"), []byte("is")) },
+	} {
+		for _, path := range []string{file, left, other} {
+			if err := os.WriteFile(path, []byte("was"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := do(); err != nil {
+			t.Fatal(name, err)
+		}
+		if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s leaves the file: %v", name, err)
+		}
+		if _, err := os.Stat(other); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -67,8 +68,9 @@ func keepOwner(f *os.File, was fs.FileInfo) error {
 	return f.Chown(int(owner.Uid), int(owner.Gid))
 }
 
-// lockDir keeps other processes of this machine that call it from replacing files of a directory until unlock is
-// called. A file system without locks is taken as it is.
+// lockDir keeps other processes of this machine that call it from making and replacing files of a directory until
+// unlock is called. It removes temporary files that a process has left which was killed: they have secrets. A file
+// system without locks is taken as it is.
 func lockDir(dir string) (unlock func(), err error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -77,5 +79,22 @@ func lockDir(dir string) (unlock func(), err error) {
 	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
 		err = syscall.Flock(int(d.Fd()), syscall.LOCK_EX)
 	}
+	if err == nil { // else they may be of a process that goes on
+		if err := removeTemps(dir); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+	}
 	return func() { _ = d.Close() }, nil // which ends the lock
+}
+
+// removeTemps removes the temporary files of a directory.
+func removeTemps(dir string) error {
+	all, err := os.ReadDir(dir)
+	for _, entry := range all {
+		number, isTemp := strings.CutPrefix(entry.Name(), tempPrefix)
+		if isTemp && strings.Trim(number, "0123456789") == "" && entry.Type().IsRegular() {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, entry.Name())))
+		}
+	}
+	return err
 }
