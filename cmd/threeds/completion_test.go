@@ -106,6 +106,7 @@ var completions = []struct {
 	{"journal hold ", "add list lift", true},
 	{"journal hold add --mer", "--merchant", true},
 	{"journal archive --be", "--before", true},
+	{"journal forget --be", "--before", true},
 	{"journal verify --archive som", "some-dir", true},
 	{"journal search --archive som", "some-dir", true},
 	{"check some-f", "some-file.yaml", true},

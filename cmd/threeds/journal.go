@@ -76,6 +76,12 @@ var journalCommands = []cmdline.Command{
 			Does:  `make such a file after what was erased elsewhere, and erase nothing`,
 		}},
 	},
+	{
+		Name: "forget", Run: forgetKeys,
+		Takes: `--before DAY [--yes] [--config FILE]`,
+		Does: `say how many erased authentications of days before DAY take room in journal-keys.json; with --yes forget all
+			keys of these days. They must be over their time, and the journal must have nothing of them`,
+	},
 	{Name: "hold", Commands: holdCommands, Does: "legal holds, which erasure and retention leave out"},
 	{
 		Name: "verify", Run: verifyJournal,
@@ -188,6 +194,9 @@ func eraseJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 			} else {
 				err = eraseFromFolder(ctx, cmd, st, keys, *dir,
 					journal.Query{Card: number, Merchant: *name, By: local.Actor().Who})
+			}
+			if notice := keys.LimitNotice(); notice != "" {
+				fmt.Fprintf(cmd.Stderr, "threeds: %s\n", notice)
 			}
 			if *write != "" { // last, for the files of archived days have keys, too
 				return errors.Join(err, writeForgotten(ctx, cmd, st, keys, *write))

@@ -201,13 +201,16 @@ func importJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 			return err
 		}
 		done, err := journal.Import(ctx, st, keys, f, signers...)
-		if err == nil {
-			err = st.Sign(ctx, time.Now()) // its days are over
-		}
-		if err != nil {
+		if _, isLeftOut := errors.AsType[*journal.ForgottenDaysError](err); err != nil && !isLeftOut {
 			return nameFile(rest[0], err)
 		}
-		_, err = fmt.Fprintf(cmd.Stdout, "imported: %s, %d were there\n", terminal.Count(done.Added, "record"), done.Present)
+		err = errors.Join(err, st.Sign(ctx, time.Now())) // its days are over
+		leftOut := ""
+		if done.LeftOut > 0 {
+			leftOut = fmt.Sprintf(", %d were left out", done.LeftOut)
+		}
+		fmt.Fprintf(cmd.Stdout, "imported: %s, %d were there%s\n", terminal.Count(done.Added, "record"), done.Present,
+			leftOut)
 		return err
 	})
 }

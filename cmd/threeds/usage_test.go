@@ -142,7 +142,7 @@ func TestUsageErrorsShowNoCardNumber(t *testing.T) {
 		"CARD", "journal CARD", "config CARD", "key CARD", "key list CARD", "key list --CARD", "key create --expires CARD",
 		"key create --allow CARD", "journal search --last4 CARD", "journal search --limit CARD", "journal search --from CARD",
 		"journal search --card CARD", "journal erase --yes --merchant CARD", "webhook events --limit CARD", "explain --as-of CARD x",
-		"ranges lookup CARD x", "journal billing --from CARD",
+		"ranges lookup CARD x", "journal billing --from CARD", "journal forget --before CARD",
 	} {
 		var out, errs strings.Builder
 		args := strings.Fields(strings.ReplaceAll(line, "CARD", "4000001234567899"))

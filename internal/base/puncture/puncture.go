@@ -11,6 +11,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
+	"iter"
+	"math"
 	"slices"
 	"sort"
 )
@@ -94,6 +96,12 @@ func (t *Tree) find(n uint64) *node {
 // Has reports whether the tree has the key of a number.
 func (t *Tree) Has(n uint64) bool { return t.find(n) != nil }
 
+// HasAny reports whether the tree has one of the keys of the numbers from one to another.
+func (t *Tree) HasAny(first, last uint64) bool {
+	i := sort.Search(len(t.nodes), func(i int) bool { return t.nodes[i].last() >= first })
+	return i < len(t.nodes) && t.nodes[i].first <= last
+}
+
 // HasAll reports whether the tree has all keys of the numbers from one to another.
 func (t *Tree) HasAll(first, last uint64) bool {
 	for {
@@ -157,11 +165,7 @@ func (t *Tree) ForgetRange(first, last uint64) bool {
 
 // forget forgets the keys of spans, which are in their order.
 func (t *Tree) forget(spans []span) bool {
-	isAny := slices.ContainsFunc(spans, func(s span) bool {
-		i := sort.Search(len(t.nodes), func(i int) bool { return t.nodes[i].last() >= s.first })
-		return i < len(t.nodes) && t.nodes[i].first <= s.last
-	})
-	if !isAny {
+	if !slices.ContainsFunc(spans, func(s span) bool { return t.HasAny(s.first, s.last) }) {
 		return false
 	}
 	var kept []node
@@ -235,22 +239,21 @@ func (t *Tree) Clone() *Tree { return &Tree{nodes: slices.Clone(t.nodes), begin:
 // Wipe overwrites all seeds. The tree then has no key.
 func (t *Tree) Wipe() { t.replace(nil) }
 
-// CountGaps returns how many runs of forgotten numbers there are that are shorter than a length. So with 2 it counts
-// the keys that were forgotten one by one.
-func (t *Tree) CountGaps(length uint64) (count int) {
-	next, isEnd := uint64(0), false
-	for i := range t.nodes {
-		n := &t.nodes[i]
-		if gap := n.first - next; gap > 0 && gap < length {
-			count++
+// Gaps returns the runs of numbers whose keys were forgotten, in their order, by the first and the last number of each.
+func (t *Tree) Gaps() iter.Seq2[uint64, uint64] {
+	return func(yield func(first, last uint64) bool) {
+		next := uint64(0)
+		for i := range t.nodes {
+			n := &t.nodes[i]
+			if n.first > next && !yield(next, n.first-1) {
+				return
+			}
+			if next = n.last() + 1; next == 0 {
+				return
+			}
 		}
-		next = n.last() + 1
-		isEnd = next == 0
+		yield(next, math.MaxUint64)
 	}
-	if gap := -next; !isEnd && len(t.nodes) > 0 && gap < length {
-		count++
-	}
-	return count
 }
 
 // The encoding of a tree has a bit for each of its parts, from the top and the left: 1 for one whose two children

@@ -130,20 +130,35 @@ func TestForgottenSeedsAreOverwritten(t *testing.T) {
 	}
 }
 
-// TestCountGapsCountsSingleKeys: keys that were forgotten one by one are counted, and whole ranges are not.
-func TestCountGapsCountsSingleKeys(t *testing.T) {
+// TestGapsAreWhatWasForgotten: the gaps of a tree are the runs of keys that were forgotten, also at both ends of all
+// numbers.
+func TestGapsAreWhatWasForgotten(t *testing.T) {
 	tree := New()
-	tree.ForgetRange(0, 1<<50-1)
-	if n := tree.CountGaps(2); n != 0 || tree.HasAll(1<<50, 1<<51) == false || tree.HasAll(0, 1<<51) {
-		t.Errorf("a range counts as %d", n)
+	check := func(want ...span) {
+		t.Helper()
+		var got []span
+		for first, last := range tree.Gaps() {
+			got = append(got, span{first, last})
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the gaps are %x, want %x", got, want)
+		}
 	}
-	tree.Forget(1<<50+5, 1<<55, 1<<60, math.MaxUint64)
-	if n := tree.CountGaps(2); n != 4 || tree.HasAll(1<<50, 1<<51) {
-		t.Errorf("four keys count as %d", n)
+	check()
+	tree.ForgetRange(0, 1<<50-1)
+	check(span{0, 1<<50 - 1})
+	if tree.HasAny(5, 1<<50-1) || !tree.HasAny(5, 1<<50) || !tree.HasAll(1<<50, 1<<51) || tree.HasAll(0, 1<<51) {
+		t.Error("HasAny or HasAll does not say what was forgotten")
+	}
+	tree.Forget(1<<50+5, 1<<55, 1<<55+1, math.MaxUint64)
+	check(span{0, 1<<50 - 1}, span{1<<50 + 5, 1<<50 + 5}, span{1 << 55, 1<<55 + 1}, span{math.MaxUint64, math.MaxUint64})
+	if !tree.HasAny(1<<55, 1<<55+2) || tree.HasAll(1<<50, 1<<51) {
+		t.Error("HasAny or HasAll does not say what was forgotten one by one")
 	}
 	tree.ForgetRange(0, math.MaxUint64)
-	if n := tree.CountGaps(2); n != 0 || tree.Has(3) || len(encoded(t, tree)) != 1 {
-		t.Errorf("nothing is left, and %d gaps", n)
+	check(span{0, math.MaxUint64})
+	if tree.Has(3) || tree.HasAny(0, math.MaxUint64) || len(encoded(t, tree)) != 1 {
+		t.Error("something is left")
 	}
 }
 

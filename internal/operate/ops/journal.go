@@ -42,6 +42,8 @@ type Erased struct {
 	Unforgotten int `json:"unforgotten,omitempty"`
 	// why journal-keys.json of the machine that has erased still opens old copies of what was erased
 	KeyFile string `json:"keyFile,omitempty"`
+	// how many keys journal-keys.json can still forget, and what makes room, if these are few
+	KeyLimit string `json:"keyLimit,omitempty"`
 	// files of archived days, which the erasure does not reach; threeds journal erase --archive does
 	Unreached []string `json:"unreached,omitempty"`
 }

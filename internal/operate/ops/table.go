@@ -120,8 +120,8 @@ func (act *Act) Has(d Door) bool { return slices.Contains(act.Doors, d) }
 // notActs are actions that the audit trail has in addition to those of acts: what nodes do, what people do at the
 // login, and what commands do with a whole store or journal.
 var notActs = []string{
-	"audit.sign", "config.reload", "journal.archive", "journal.generate", "journal.import", "key.rotate", "key.wrap",
-	"login", "login.failed", "logout", "operator.register", "backup.restore",
+	"audit.sign", "config.reload", "journal.archive", "journal.forget", "journal.generate", "journal.import", "key.rotate",
+	"key.wrap", "login", "login.failed", "logout", "operator.register", "backup.restore",
 }
 
 // Actions returns all words that the action of an entry of the audit trail may be, in order.

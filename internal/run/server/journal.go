@@ -240,7 +240,8 @@ func (s *Server) registerHeadMetrics(m *obs.Metrics) {
 
 // registerJournalMetrics adds the metrics of the journal.
 func (s *Server) registerJournalMetrics(j *journal.Journal) {
-	const help = "Entries of the journal: written, dropped because too many waited, or failed to be written and tried again."
+	const help = "Entries of the journal: written, dropped because too many waited or the keys of their day were " +
+		"forgotten, or failed to be written and tried again."
 	for outcome, count := range map[string]func() uint64{
 		"written": func() uint64 { n, _, _, _ := j.Counts(); return n },
 		"dropped": func() uint64 { _, n, _, _ := j.Counts(); return n },
@@ -376,7 +377,7 @@ func (s *Server) catchUpJournal(ctx context.Context, all bool) error {
 				entries = append(entries, lacking...)
 			}
 		}
-		if _, err := s.journal.Store.Write(ctx, entries); err != nil {
+		if err := s.journal.WriteNow(ctx, entries); err != nil {
 			return err
 		}
 		after = rows[len(rows)-1]
@@ -528,7 +529,7 @@ func EraseFromJournal(ctx context.Context, j journal.Store, keys *journal.Keys, 
 	if done.Authentications, done.Records, err = j.Erase(ctx, q); err != nil {
 		return done, err
 	}
-	done.KeyFile = keys.FileProblem()
+	done.KeyFile, done.KeyLimit = keys.FileProblem(), keys.LimitNotice()
 	files, err := journal.ArchivedFiles(ctx, j, keys)
 	for _, f := range files {
 		done.Unreached = append(done.Unreached, f.Name)

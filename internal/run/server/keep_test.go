@@ -17,7 +17,10 @@ type expiringStore struct {
 
 func (expiringStore) Sign(context.Context, time.Time) error { return nil }
 func (expiringStore) Faults() []string                      { return nil }
-func (expiringStore) EraseDue(context.Context) (int, error) { return 0, nil }
+
+func (expiringStore) EraseDue(context.Context) (journal.ErasedDue, error) {
+	return journal.ErasedDue{}, nil
+}
 
 func (expiringStore) Holds(context.Context) (journal.Holds, error) { return journal.Holds{}, nil }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 )
 
-// TestH2AllAtOnce: two processes of one journal write, erase, sign, sweep, search, export and follow at the same time, and
-// change one file of keys, or one each. In the end each authentication is either there with all of its text, or erased
-// with a tombstone and without its key. All are billed.
-func TestH2AllAtOnce(t *testing.T) {
+// TestJ6AllAtOnce: two processes of one journal write, erase, sign, sweep, search, export and follow at the same time,
+// and change one file of keys, or one each. In the end each authentication is either there with all of its text, or
+// erased with a tombstone and without its key, and all are billed. What is neither was lost, or was brought back.
+func TestJ6AllAtOnce(t *testing.T) {
 	for _, kind := range []string{"sqlite", "postgres", "postgres with two files"} {
 		t.Run(kind, func(t *testing.T) {
 			file, _ := newKeyFile(t)

@@ -21,10 +21,10 @@ func (p *partsWithWriter) eachPart(ctx context.Context, do func(name string, db 
 	return err
 }
 
-// TestH2AChainThatBeginsWhileItsDayIsSignedIsNoFault: a node closes the chains of yesterday to sign them. Another one has
-// a result of yesterday, so it begins another chain, before the first one has read which chains there are. What it adds to
-// this chain later is no fault.
-func TestH2AChainThatBeginsWhileItsDayIsSignedIsNoFault(t *testing.T) {
+// TestD121AChainThatBeginsWhileItsDayIsSignedIsNoFault: a node closes the chains of yesterday to sign them. Another one
+// has a result of yesterday, so it begins another chain, before the first one has read which chains there are. If that
+// chain were signed as ended, what comes later would count as changed in the store.
+func TestD121AChainThatBeginsWhileItsDayIsSignedIsNoFault(t *testing.T) {
 	EachStore(t, func(t *testing.T, st Store, keys *Keys) {
 		at := time.Date(2026, 3, 30, 23, 59, 0, 0, time.UTC)
 		add := func(id string) {

@@ -48,28 +48,33 @@ func (f *Folder) Erase(ctx context.Context, st Store, q Query) (done ErasedFiles
 		return done, errors.New("journal: this kind of store cannot be archived")
 	}
 	e := folderEraser{
-		Folder: f, store: parts, known: newKnown(), by: cmp.Or(q.By, nodeName()),
+		Folder: f, store: parts, known: newKnown(), by: cmp.Or(q.By, nodeName()), held: map[string]int{},
 		match: matcher{query: Query{Merchant: q.Merchant, Card: q.Card}, cards: f.Keys.CardHashes(q.Card)},
 	}
 	if err := e.refresh(ctx); err != nil {
 		return done, err
 	}
-	e.holds = f.Keys.openHolds(&e.known)
-	e.held = make([]int, len(e.holds))
+	e.readHolds()
 	byDay := map[string][]string{}
 	for _, file := range e.known.newestFiles() {
 		byDay[file.Day()] = append(byDay[file.Day()], file.Name)
 	}
 	for _, day := range sortedKeys(byDay) {
-		if err := e.eraseDay(ctx, byDay[day], &done); err != nil {
+		err := e.eraseDay(ctx, byDay[day], &done)
+		for errors.Is(err, errNewHold) {
+			if err := e.refresh(ctx); err != nil {
+				return done, err
+			}
+			e.readHolds()
+			err = e.eraseDay(ctx, byDay[day], &done)
+		}
+		if err != nil {
 			return done, err
 		}
 	}
 	done.Unforgotten = e.unforgotten
-	for i, n := range e.held {
-		if n > 0 {
-			done.Held = append(done.Held, HeldBack{e.holds[i].Name, n})
-		}
+	for _, name := range sortedKeys(e.held) {
+		done.Held = append(done.Held, HeldBack{name, e.held[name]})
 	}
 	return done, nil
 }
@@ -82,7 +87,8 @@ type folderEraser struct {
 	by    string
 	match matcher
 	holds []Hold
-	held  []int // how many authentications each hold has kept
+	seal  int64          // the newest seal that holds follows from
+	held  map[string]int // how many authentications each hold has kept, by its name
 
 	unforgotten int // how many authentications keep their keys
 }
@@ -92,7 +98,11 @@ func (e *folderEraser) refresh(ctx context.Context) error {
 	return readAllSeals(ctx, e.store, e.Keys, &e.known, func(*Seal, *statement) error { return nil })
 }
 
-// eraseDay erases from the files of a day. An authentication may have entries in several of them.
+// readHolds takes the legal holds from the seals that were read.
+func (e *folderEraser) readHolds() { e.holds, e.seal = e.Keys.openHolds(&e.known), e.known.n }
+
+// eraseDay erases from the files of a day. An authentication may have entries in several of them. It returns errNewHold
+// if a legal hold was set since the holds were read.
 func (e *folderEraser) eraseDay(ctx context.Context, names []string, done *ErasedFiles) error {
 	ids, held := map[[16]byte]bool{}, map[[16]byte]int{}
 	type goodFile struct {
@@ -121,11 +131,11 @@ func (e *folderEraser) eraseDay(ctx context.Context, names []string, done *Erase
 		}
 		good = append(good, goodFile{name, c.path, c.digest, c.isOld})
 	}
-	for key, hold := range held {
-		if ids[key] {
-			e.held[hold]++
-			delete(ids, key)
+	for key := range held {
+		if !ids[key] {
+			delete(held, key)
 		}
+		delete(ids, key)
 	}
 	for _, f := range good {
 		n, err := e.signErasure(ctx, f.name, f.digest, ids)
@@ -145,6 +155,9 @@ func (e *folderEraser) eraseDay(ctx context.Context, names []string, done *Erase
 			return err
 		}
 		done.Entries, done.Files = done.Entries+n, done.Files+1
+	}
+	for _, hold := range held {
+		e.held[e.holds[hold].Name]++
 	}
 	return nil
 }
@@ -195,7 +208,7 @@ func (e *folderEraser) signErasure(ctx context.Context, name string, digest []by
 		return 0, err
 	}
 	n = len(places)
-	spent := e.spentOf(at, rows)
+	spent, unforgotten := e.spentOf(at, rows)
 	if err := db.inTx(ctx, func(tx *sql.Tx) error {
 		for len(rows) > 0 {
 			some := rows[:min(len(rows), importBatch)]
@@ -205,29 +218,30 @@ func (e *folderEraser) signErasure(ctx context.Context, name string, digest []by
 			}
 			rows = rows[len(some):]
 		}
-		return db.sealErasure(ctx, tx, statement{kind: ErasureSeal, at: time.Now(), by: e.by, spent: spent}, places)
+		s := statement{kind: ErasureSeal, at: time.Now(), by: e.by, spent: spent}
+		return db.sealErasure(ctx, tx, s, places, &e.seal)
 	}); err != nil {
 		return 0, err
 	}
+	e.unforgotten += unforgotten
 	e.Keys.forget(spent)
 	return n, nil
 }
 
 // spentOf returns the keys of the authentications of rows of journal_places, which are to be forgotten: backups of the
-// database may have them.
-func (e *folderEraser) spentOf(day time.Time, rows [][]any) (spent []spentLeaf) {
+// database may have them. If there are too many, it says how many are not.
+func (e *folderEraser) spentOf(day time.Time, rows [][]any) (spent []spentLeaf, unforgotten int) {
 	ids := map[string]bool{}
 	for _, row := range rows {
 		ids[row[1].(string)] = true
 	}
 	if !e.Keys.mayForget(len(ids)) {
-		e.unforgotten += len(ids)
-		return nil
+		return nil, len(ids)
 	}
 	for _, id := range sortedKeys(ids) {
 		spent = append(spent, spentLeaf{e.Keys.tree.name, e.Keys.tree.leafOf(dayNumber(day.UnixMilli()), id)})
 	}
-	return spent
+	return spent, 0
 }
 
 // rewrite writes a file again without the content of the entries that tombstones name.

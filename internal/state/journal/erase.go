@@ -22,12 +22,12 @@ var errNothingToErase = errors.New("journal: name a card or a merchant to erase"
 
 // erase removes what belongs to a card or a merchant, and no hold holds, behind signed tombstones that name each
 // entry. Each day has a transaction of its own, so that others write between them. A day with an entry that does not
-// open stays as it is, and the error says so; all other days are erased. If isForgetting is set, it returns the keys
-// that are to be forgotten: those of days that are committed, also beside an error.
-func (db *database) erase(ctx context.Context, q Query, holds []Hold, isForgetting bool) (authentications, records int,
-	spent []spentLeaf, err error) {
-	condition, args := db.where(q.ofErasure())
-	free, of := unheld(holds)
+// open stays as it is, and the error says so; all other days are erased. It returns the keys that are to be forgotten:
+// those of days that are committed, also beside an error. errNewHold ends it.
+func (db *database) erase(ctx context.Context, plan erasurePlan) (authentications, records int, spent []spentLeaf,
+	err error) {
+	condition, args := db.where(plan.query.ofErasure())
+	free, of := unheld(plan.holds)
 	condition, args = condition+" AND "+free, slices.Concat(args, of)
 	var days []int64
 	if err := db.inTx(ctx, func(tx *sql.Tx) (err error) {
@@ -49,11 +49,11 @@ func (db *database) erase(ctx context.Context, q Query, holds []Hold, isForgetti
 		var leaves []spentLeaf
 		if err := db.inTx(ctx, func(tx *sql.Tx) (err error) {
 			erasure := dayErasure{
-				db: db, query: q, begin: begin, condition: recordsOfTime + condition, args: of, holds: holds,
-				by: cmp.Or(q.By, nodeName()), isForgetting: isForgetting,
+				erasurePlan: plan, db: db, begin: begin, condition: recordsOfTime + condition, args: of,
+				by: cmp.Or(plan.query.By, nodeName()),
 			}
 			a, r, err = erasure.do(ctx, tx)
-			leaves = erasure.spent
+			leaves, plan.seal = erasure.spent, erasure.seal
 			return err
 		}); errors.Is(err, errSealed) {
 			damaged = append(damaged, fmt.Errorf("nothing of the day %s was erased: %w", dayOf(time.UnixMilli(begin)), err))
@@ -78,14 +78,12 @@ func (db *database) keepWritersOut(ctx context.Context, tx *sql.Tx) error {
 
 // A dayErasure removes the records of a day that fit a condition.
 type dayErasure struct {
-	db           *database
-	query        Query
-	begin        int64 // begin is when the day begins.
-	condition    string
-	args         []any
-	holds        []Hold
-	by           string
-	isForgetting bool
+	erasurePlan
+	db        *database
+	begin     int64 // begin is when the day begins.
+	condition string
+	args      []any
+	by        string
 
 	spent []spentLeaf // the keys to be forgotten when the transaction is committed
 }
@@ -121,7 +119,7 @@ func (e *dayErasure) do(ctx context.Context, tx *sql.Tx) (authentications, recor
 	}
 	// Tombstones come last: in SQLite they are in another file, and stay there when this transaction fails.
 	tombstone := statement{kind: ErasureSeal, at: time.Now(), by: e.by, spent: e.spent}
-	return n, len(erased), db.sealErasure(ctx, tx, tombstone, erased)
+	return n, len(erased), db.sealErasure(ctx, tx, tombstone, erased, &e.seal)
 }
 
 // deleteRecords deletes the records of a condition, and what was made of them. It returns how many there were.

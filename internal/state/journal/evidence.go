@@ -125,26 +125,6 @@ func (e *evidence) refresh(ctx context.Context) (err error) {
 	return err
 }
 
-// forgetDays forgets all keys of the days before a time whose rows are gone, but for those that are kept, so that the
-// file of the keys gets small again. It takes only days with keys that tombstones of this store name, and that are over
-// their time by what was signed: another store, an empty one, one of which seals were deleted, or a clock that is ahead
-// make nobody forget a day.
-func (e *evidence) forgetDays(before time.Time, kept daySet) {
-	e.mu.Lock()
-	var days []uint64
-	for day := range e.known.days {
-		at, err := time.Parse(time.DateOnly, day)
-		if err == nil && at.AddDate(0, 0, 1).Compare(before) <= 0 && !kept[day] && !e.known.hasDay(day) &&
-			day <= e.known.lastDay {
-			days = append(days, dayNumber(at.UnixMilli()))
-		}
-	}
-	e.mu.Unlock()
-	if len(days) > 0 {
-		e.keys.forgetDays(days)
-	}
-}
-
 // append appends a seal behind those that are known.
 func (e *evidence) append(ctx context.Context, s statement) error {
 	db, err := e.parts.sealsPart(ctx, true)

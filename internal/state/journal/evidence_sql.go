@@ -16,7 +16,12 @@ const lockForSeal = `SELECT pg_advisory_xact_lock(77334, hashtext(current_schema
 
 // readSeals calls do with the seals from a number on, in their order.
 func (db *database) readSeals(ctx context.Context, from int64, do func(Seal) error) error {
-	rows, err := db.QueryContext(ctx,
+	return db.readSealsIn(ctx, db, from, do)
+}
+
+// readSealsIn is readSeals in a transaction.
+func (db *database) readSealsIn(ctx context.Context, in querier, from int64, do func(Seal) error) error {
+	rows, err := in.QueryContext(ctx,
 		db.query(`SELECT n, text, key_id, signature FROM journal_seals WHERE n >= ? ORDER BY n`), from)
 	if err != nil {
 		return err
@@ -49,10 +54,8 @@ func (db *database) appendSeal(ctx context.Context, make func(newest *Seal) (Sea
 
 // appendSealIn is appendSeal in a transaction.
 func (db *database) appendSealIn(ctx context.Context, tx *sql.Tx, make func(newest *Seal) (Seal, error)) error {
-	if db.numbered {
-		if _, err := tx.ExecContext(ctx, lockForSeal); err != nil {
-			return err
-		}
+	if err := db.lockSeals(ctx, tx); err != nil {
+		return err
 	}
 	var newest Seal
 	err := tx.QueryRowContext(ctx, `SELECT n, text, key_id, signature FROM journal_seals ORDER BY n DESC LIMIT 1`).
@@ -65,6 +68,15 @@ func (db *database) appendSealIn(ctx context.Context, tx *sql.Tx, make func(newe
 		return err
 	}
 	return db.insertSeal(ctx, tx, s)
+}
+
+// lockSeals keeps others from making a seal until a transaction ends. In SQLite one writes at a time.
+func (db *database) lockSeals(ctx context.Context, tx *sql.Tx) error {
+	if !db.numbered {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, lockForSeal)
+	return err
 }
 
 func (db *database) insertSeal(ctx context.Context, tx *sql.Tx, s Seal) error {
@@ -119,9 +131,28 @@ type chainPlace struct {
 	seq   int64
 }
 
+// errNewHold says that a legal hold was set since an erasure has read which there are.
+var errNewHold = errors.New("journal: a legal hold was set meanwhile: nothing of this day was erased")
+
+// checkNoHold returns errNewHold if a hold was set behind a seal, in a transaction that keeps others from making seals.
+// It returns the same for a seal that is not as it was written: who reads the holds then gets an error that says so. It
+// moves seal to the last one that sets no hold.
+func (db *database) checkNoHold(ctx context.Context, tx *sql.Tx, seal *int64) error {
+	return db.readSealsIn(ctx, tx, *seal+1, func(s Seal) error {
+		said, err := parseSeal(s.Text)
+		if err != nil || said.hold != "" || !s.isSignedBy(db.ours.publicKeys()) {
+			return errNewHold
+		}
+		*seal = s.N
+		return nil
+	})
+}
+
 // sealErasure makes the tombstones of entries that are about to lose their content, in the transaction that erases them
-// where seals are in the same database.
-func (db *database) sealErasure(ctx context.Context, tx *sql.Tx, s statement, all []chainPlace) error {
+// where seals are in the same database. It makes none, and returns errNewHold, if a legal hold was set behind a seal,
+// which it moves as checkNoHold does.
+func (db *database) sealErasure(ctx context.Context, tx *sql.Tx, s statement, all []chainPlace, seal *int64) error {
+	check := func(to *database, tx *sql.Tx) error { return to.checkNoHold(ctx, tx, seal) }
 	slices.SortFunc(all, func(a, b chainPlace) int {
 		return cmp.Or(strings.Compare(a.chain, b.chain), cmp.Compare(a.seq, b.seq))
 	})
@@ -141,10 +172,11 @@ func (db *database) sealErasure(ctx context.Context, tx *sql.Tx, s statement, al
 			s.count++
 			all = all[1:]
 		}
-		if err := db.appendStatement(ctx, tx, s); err != nil {
+		if err := db.appendIf(ctx, tx, s, check); err != nil {
 			return err
 		}
 		s.spent = nil
+		check = func(*database, *sql.Tx) error { return nil } // the erasure has begun
 	}
 	return nil
 }
@@ -168,14 +200,30 @@ func (db *database) nextSeal(s statement) func(newest *Seal) (Seal, error) {
 
 // appendStatement makes the seal of a statement, in a transaction where seals are in the same database.
 func (db *database) appendStatement(ctx context.Context, tx *sql.Tx, s statement) error {
+	return db.appendIf(ctx, tx, s, func(*database, *sql.Tx) error { return nil })
+}
+
+// appendIf is appendStatement if check returns no error. It is called with the database that has the seals, and no
+// other process makes a seal between.
+func (db *database) appendIf(ctx context.Context, tx *sql.Tx, s statement,
+	check func(to *database, tx *sql.Tx) error) error {
+	do := func(to *database, tx *sql.Tx) error {
+		if err := to.lockSeals(ctx, tx); err != nil {
+			return err
+		}
+		if err := check(to, tx); err != nil {
+			return err
+		}
+		return to.appendSealIn(ctx, tx, to.nextSeal(s))
+	}
 	if db.sealsPart == nil {
-		return db.appendSealIn(ctx, tx, db.nextSeal(s))
+		return do(db, tx)
 	}
 	to, err := db.sealsPart(ctx, true)
 	if err != nil {
 		return err
 	}
-	return to.appendSeal(ctx, db.nextSeal(s))
+	return to.inTx(ctx, func(tx *sql.Tx) error { return do(to, tx) })
 }
 
 // sealsFile stands for the month in the name of the file that has the seals.

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -191,7 +192,10 @@ func WithoutFile(keys *Keys) *Keys {
 }
 
 // CountForgotten returns how many keys were forgotten one by one.
-func CountForgotten(keys *Keys) int { return keys.tree.countForgotten() }
+func CountForgotten(keys *Keys) int {
+	_, all := keys.tree.countForgotten()
+	return all
+}
 
 // LimitForgotten sets how many keys may be forgotten one by one. The function that it returns undoes that.
 func LimitForgotten(keys *Keys, n int) (undo func()) {
@@ -224,3 +228,57 @@ func LeafOf(keys *Keys, day, id string) uint64 {
 
 // DirOf returns the folder of a store of files.
 func DirOf(st Store) string { return st.(*fileStore).dir }
+
+// CopyRows returns the rows of tables, by their names.
+func CopyRows(t *testing.T, db *sql.DB, tables []string) map[string][]map[string]any {
+	t.Helper()
+	all := map[string][]map[string]any{}
+	for _, table := range tables {
+		rows, err := db.QueryContext(t.Context(), `SELECT * FROM `+table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, _ := rows.Columns()
+		for rows.Next() {
+			values, places := make([]any, len(names)), make([]any, len(names))
+			for c := range values {
+				places[c] = &values[c]
+			}
+			if err := rows.Scan(places...); err != nil {
+				t.Fatal(err)
+			}
+			row := map[string]any{}
+			for c, name := range names {
+				row[name] = values[c]
+			}
+			all[table] = append(all[table], row)
+		}
+		_ = rows.Close()
+	}
+	return all
+}
+
+// PutRows puts rows in the place of those of tables.
+func PutRows(t *testing.T, db *sql.DB, tables []string, all map[string][]map[string]any) {
+	t.Helper()
+	for _, table := range tables {
+		if _, err := db.ExecContext(t.Context(), `DELETE FROM `+table); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range all[table] {
+			var names, marks []string
+			var values []any
+			for name, value := range row {
+				names, values = append(names, name), append(values, value)
+				marks = append(marks, fmt.Sprintf("$%d", len(values)))
+			}
+			if _, err := db.ExecContext(t.Context(), `INSERT INTO `+table+` (`+strings.Join(names, ", ")+
+				`) VALUES (`+strings.Join(marks, ", ")+`)`, values...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// ForgetLeaf forgets one leaf.
+func ForgetLeaf(keys *Keys, leaf uint64) { keys.forget([]spentLeaf{{keys.tree.name, leaf}}) }

@@ -135,3 +135,22 @@ func TestJ6AFileThatWasChangedKeepsNoOtherFromBeingErased(t *testing.T) {
 		}
 	})
 }
+
+// TestJ6AnErasureFromFilesSaysThatItForgetsNoKeys: an erasure in a folder that is beyond the limit of keys says so, as
+// one in the database does. Else nobody would know that backups of the database have the text.
+func TestJ6AnErasureFromFilesSaysThatItForgetsNoKeys(t *testing.T) {
+	sqliteAlone(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		fillForArchive(t, st, keys)
+		dir := t.TempDir()
+		archive(t, st, keys, dir)
+		before := journal.CountForgotten(keys)
+		defer journal.LimitForgotten(keys, before)()
+		done, err := (&journal.Folder{Dir: dir, Keys: keys}).Erase(t.Context(), st, journal.Query{Card: "4000000000000010"})
+		if err != nil || done.Entries == 0 {
+			t.Fatal(done, err)
+		}
+		if n := journal.CountForgotten(keys); n == before && done.Unforgotten == 0 {
+			t.Errorf("%d entries were erased from files, no key was forgotten, and it says only %+v", done.Entries, done)
+		}
+	})
+}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/state/journal"
+	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 )
 
 // TestJ6AnEmptyStoreForgetsNothingThatAHoldHolds: a server that comes up once with an empty store, as before a restore
@@ -45,19 +47,19 @@ func TestJ6AnEmptyStoreForgetsNothingThatAHoldHolds(t *testing.T) {
 	}
 }
 
-// TestJ6AClockThatWasAheadLosesNoEntryOfToday: a sweep by a clock that is two years ahead, and then the right time: what
-// is authenticated now is written, or an error says that it is not.
+// TestJ6AClockThatWasAheadLosesNoEntryOfToday: something of today was erased, and the duties run once by a clock that
+// is ahead. What is authenticated later today is written: else payments would be missing, and nobody would know.
 func TestJ6AClockThatWasAheadLosesNoEntryOfToday(t *testing.T) {
 	eachStoreOfFile(t, func(t *testing.T, file journal.KeyFile, st journal.Store, keys *journal.Keys) {
-		if err := st.Expire(t.Context(), day.AddDate(0, 2, 0)); err != nil {
+		writeCanaries(t, st, keys)
+		eraseCanaries(t, st)
+		if err := errors.Join(st.Sign(t.Context(), day.AddDate(0, 3, 0)), st.Expire(t.Context(), day.AddDate(0, 2, 0)),
+			st.Expire(t.Context(), day.AddDate(-1, 0, 0))); err != nil {
 			t.Fatal(err)
 		}
-		if err := st.Expire(t.Context(), day.AddDate(-1, 0, 0)); err != nil {
-			t.Fatal(err)
-		}
-		n, err := st.Write(t.Context(), []journal.Entry{entry(keys, 0, journal.Answered)})
-		if err == nil && n != 1 {
-			t.Errorf("%d entries were written, and there is no error; the problem of the file is %q", n, keys.FileProblem())
+		journal.WriteForgotten(keys)
+		if n, err := st.Write(t.Context(), []journal.Entry{canaryEntry(keys, 200)}); err != nil || n != 1 {
+			t.Errorf("%d entries were written, %v", n, err)
 		}
 	})
 }
@@ -79,8 +81,8 @@ func TestJ6AnOldKeyFilePutBackIsNoticed(t *testing.T) {
 	})
 }
 
-// TestA2ARowThatWasChangedMakesNobodyForgetAKey: somebody with the database alone gives the row of an authentication the
-// card of another one, which is erased then. The key of what its sealed entry says belongs to another card stays.
+// TestA2ARowThatWasChangedMakesNobodyForgetAKey: somebody with the database alone gives the row of an authentication
+// the card of another one, which is erased then. The key of what its sealed entry says belongs to another card stays.
 func TestA2ARowThatWasChangedMakesNobodyForgetAKey(t *testing.T) {
 	eachStoreOfFile(t, func(t *testing.T, _ journal.KeyFile, st journal.Store, keys *journal.Keys) {
 		writeCanaries(t, st, keys)
@@ -141,8 +143,8 @@ func TestA2SealsThatAreGoneMakeNobodyForgetADay(t *testing.T) {
 	}
 }
 
-// TestJ7AnImportIntoDaysThatWereOverSaysWhatItLeavesOut: journal.keep gets longer again, and an export of a day that had
-// gone is imported. Its entries are added, or an error says that they are not: none of them is present.
+// TestJ7AnImportIntoDaysThatWereOverSaysWhatItLeavesOut: journal.keep gets longer again, and an export of a day that
+// had gone is imported. Its entries are added, or an error says that they are not: none of them is present.
 func TestJ7AnImportIntoDaysThatWereOverSaysWhatItLeavesOut(t *testing.T) {
 	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
 		for n := range 3 {
@@ -165,23 +167,138 @@ func TestJ7AnImportIntoDaysThatWereOverSaysWhatItLeavesOut(t *testing.T) {
 	})
 }
 
-// TestK5ADatabaseOfBeforeAnErasureBillsTheSame: the database of before an erasure is restored, and opened by the keys of
-// today. What was erased was billed, and still is.
-func TestK5ADatabaseOfBeforeAnErasureBillsTheSame(t *testing.T) {
+// TestA2PlacesThatWereChangedKeepNoKey: a process is killed between an erasure and its file of keys. Somebody with the
+// database alone says that the places of what was erased are not gone. The next process forgets the keys all the same:
+// else old copies would open what was erased, and nobody would know.
+func TestA2PlacesThatWereChangedKeepNoKey(t *testing.T) {
 	file, keys := newKeyFile(t)
-	st := openFiles(t, keys)
-	writeCanaries(t, st, keys)
-	want := readBilling(t, st, allMonths)
-	copied := filepath.Join(t.TempDir(), "copy")
-	if err := os.CopyFS(copied, os.DirFS(journal.DirOf(st))); err != nil {
-		t.Fatal(err)
-	}
-	eraseCanaries(t, st)
-	checkBilling(t, "after the erasure", readBilling(t, st, allMonths), want)
-	old, err := journal.OpenFiles(copied, load(t, file))
+	dir := t.TempDir()
+	st, err := journal.OpenFiles(dir, journal.WithoutFile(keys))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = old.Close() })
-	checkBilling(t, "in the database of before", readBilling(t, old, allMonths), want)
+	writeCanaries(t, st, keys)
+	if err := st.Sign(t.Context(), day.AddDate(0, 0, 1)); err != nil {
+		t.Fatal(err)
+	}
+	eraseCanaries(t, st)
+	for _, db := range journal.Databases(t, st) {
+		if _, err := db.ExecContext(t.Context(), `UPDATE journal_places SET gone = 0`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := load(t, file)
+	if st, err = journal.OpenFiles(dir, again); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	for d := 1; d < 4; d++ {
+		now := day.AddDate(0, 0, d)
+		_, head := st.Head(t.Context(), now, nil)
+		if err := errors.Join(st.Sign(t.Context(), now), head, st.Roll(t.Context(), now, aDay)); err != nil {
+			t.Fatal(err)
+		}
+		journal.WriteForgotten(again)
+	}
+	if n := journal.CountForgotten(load(t, file)); n != canaries/3 {
+		t.Errorf("the file has forgotten %d keys of %d", n, canaries/3)
+	}
+}
+
+// TestA2ARowOfADeliveryMakesNobodyForgetAKey: of an authentication the database has the attempt of a delivery alone,
+// for its day was archived before. Somebody with the database alone gives it a row with the card of another one, which
+// is erased then. Its key stays: nothing that is sealed says that it belongs to the card.
+func TestA2ARowOfADeliveryMakesNobodyForgetAKey(t *testing.T) {
+	eachStoreOfFile(t, func(t *testing.T, _ journal.KeyFile, st journal.Store, keys *journal.Keys) {
+		write(t, st, canaryEntry(keys, 1))
+		late := canaryEntry(keys, 2)
+		late.Kind, late.CardHash = journal.Delivered("event", "endpoint", 1), nil
+		write(t, st, late)
+		for _, db := range journal.Databases(t, st) {
+			if _, err := db.ExecContext(t.Context(), `CREATE TEMPORARY TABLE forged AS SELECT * FROM journal_records;
+				UPDATE forged SET id = '`+idOf(2)+`'; INSERT INTO journal_records SELECT * FROM forged`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n, records, err := st.Erase(t.Context(), journal.Query{Card: testCard})
+		if got := journal.CountForgotten(keys); got > 1 {
+			t.Errorf("%d authentications, %d records, %v: %d keys were forgotten, and one is of the card; the faults are %q", n, records,
+				err, got, st.Faults())
+		}
+	})
+}
+
+// TestA2SealsOfACopyMakeNobodyForgetWhatIsThere: a copy of the database, and of the file of keys, is used for a test,
+// in which a card is erased. Somebody with both databases and without a key puts the seals of the copy into the real
+// one. Its entries are all there, so their keys stay: else backups would lose them for good.
+func TestA2SealsOfACopyMakeNobodyForgetWhatIsThere(t *testing.T) {
+	file, keys := newKeyFile(t)
+	open := func(at string, keys *journal.Keys) journal.Store {
+		t.Helper()
+		st, err := journal.OpenPostgres(t.Context(), at, keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = st.Close() })
+		return st
+	}
+	at := pgtest.Get(t).Schema(t)
+	st := open(at, keys)
+	writeCanaries(t, st, keys)
+	if _, err := st.Head(t.Context(), day, nil); err != nil {
+		t.Fatal(err)
+	}
+	tables := append([]string{"journal_keys"}, insiderTables...)
+	rows := journal.CopyRows(t, journal.AllDatabases(t, st)[0], tables)
+	other := journal.NewKeys() // only to make partitions of the day
+	place := pgtest.Get(t).Schema(t)
+	made := open(place, other)
+	write(t, made, canaryEntry(other, 0))
+	journal.PutRows(t, journal.AllDatabases(t, made)[0], tables, rows)
+	if err := made.Close(); err != nil {
+		t.Fatal(err)
+	}
+	copied := open(place, load(t, copyKeyFile(t, file)))
+	eraseCanaries(t, copied)
+	seals := journal.CopyRows(t, journal.AllDatabases(t, copied)[0], []string{"journal_seals"})
+	journal.PutRows(t, journal.AllDatabases(t, st)[0], []string{"journal_seals"}, seals)
+	if err := st.Sign(t.Context(), day); err != nil { // the next duty of a node that runs
+		t.Fatal(err)
+	}
+	if !opens(t, st) {
+		t.Errorf("the entries are there, and %d keys were forgotten; the faults are %q", journal.CountForgotten(keys), st.Faults())
+	}
+}
+
+// TestO1ManyProcessesChangeOneFile: what each of several processes forgets at the same time is in the file in the end.
+// Else the last one would bring keys back.
+func TestO1ManyProcessesChangeOneFile(t *testing.T) {
+	file, _ := newKeyFile(t)
+	var all sync.WaitGroup
+	var processes []*journal.Keys
+	for p := range 8 {
+		keys := load(t, file)
+		processes = append(processes, keys)
+		all.Go(func() {
+			for n := range 20 {
+				journal.ForgetLeaf(keys, uint64(1000*p+2*n))
+			}
+		})
+	}
+	all.Wait()
+	for _, keys := range processes {
+		if problem := keys.FileProblem(); problem != "" {
+			t.Log(problem)
+		}
+		journal.WriteForgotten(keys)
+		if problem := keys.FileProblem(); problem != "" {
+			t.Error(problem)
+		}
+	}
+	if n := journal.CountForgotten(load(t, file)); n != 160 {
+		t.Errorf("the file has forgotten %d keys, want 160", n)
+	}
 }

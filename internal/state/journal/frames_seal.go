@@ -151,6 +151,16 @@ func (i *frameItem) append(to []byte) []byte {
 	return appendText(appendText(to, i.card), i.sealed)
 }
 
+// forgottenMark stands in the place of a sealed text that nobody opens any more, for its key was forgotten. It is
+// shorter than any sealed text.
+const forgottenMark = "forgotten"
+
+// isMarked reports whether the entry was sealed under a key that was forgotten before the frame was sealed.
+func (i *frameItem) isMarked() bool { return string(i.sealed) == forgottenMark }
+
+// hasText reports whether the entry has a sealed text, which may open or not.
+func (i *frameItem) hasText() bool { return len(i.sealed) > 0 && !i.isMarked() }
+
 // isErased reports whether the entry has lost its content. It is known for an entry that was opened.
 func (i *frameItem) isErased() bool { return len(i.content) == 0 }
 
@@ -209,6 +219,9 @@ func (d *dayKey) openItems(f *frame, body []byte, isWanted func(int, *frameItem)
 	for i := range all {
 		item := &all[i]
 		if len(item.sealed) == 0 || !isWanted(i, item) {
+			continue
+		}
+		if item.isForgotten = item.isMarked(); item.isForgotten {
 			continue
 		}
 		item.salt, item.content, err = d.openText(item.id, f.entryName(i, ""), item.sealed, saltLen)

@@ -41,7 +41,7 @@ type dayEntries struct {
 // may go.
 func (e *evidence) findHeldDays(ctx context.Context, table string, before time.Time) (held daySet, isKnown bool,
 	err error) {
-	holds, err := e.readHolds(ctx)
+	holds, _, err := e.readHolds(ctx)
 	if _, isFault := errors.AsType[*faultError](err); isFault {
 		return nil, false, nil
 	}
@@ -208,9 +208,6 @@ func (s daySet) gaps(end time.Time) (all []span) {
 	return all
 }
 
-// tombstoneDays is how many days seals stay after the days that they were made on have gone. In SQLite days go by months.
-const tombstoneDays = 40
-
 // expire notes that days before one are over their time, but for those that holds keep. It removes the seals that say
 // nothing of days and holds that are kept.
 func (e *evidence) expire(ctx context.Context, since string, kept daySet) error {
@@ -234,14 +231,9 @@ func (e *evidence) expire(ctx context.Context, since string, kept daySet) error 
 	if err != nil {
 		return err
 	}
-	// Tombstones outlive the months of their days: a node that has not swept these yet forgets their keys by them.
-	at, err := time.Parse(time.DateOnly, since)
-	if err != nil {
-		return err
-	}
-	oldest := dayOf(at.AddDate(0, 0, -tombstoneDays))
+	oldest := since
 	if len(held) > 0 {
-		oldest = min(oldest, held[0][0])
+		oldest = min(since, held[0][0])
 	}
 	first, stop := e.known.n+1, errors.New("found")
 	if err := db.readSeals(ctx, e.known.first, func(s Seal) error {
@@ -321,17 +313,9 @@ func (s *fileStore) expireGaps(ctx context.Context, db *database, before time.Ti
 			continue
 		}
 		isAny = true
-		if err := db.inTx(ctx, func(tx *sql.Tx) error {
-			if !isBooked {
-				if err := db.countForGood(ctx, tx, day, at); err != nil {
-					return err
-				}
-			}
-			return db.forgetDay(ctx, tx, day, at)
-		}); err != nil {
+		if err := db.expireDay(ctx, day, at, isBooked); err != nil {
 			return err
 		}
-		db.keys.Delete(day)
 	}
 	if !isAny {
 		return nil
@@ -339,6 +323,24 @@ func (s *fileStore) expireGaps(ctx context.Context, db *database, before time.Ti
 	if err := db.truncateLog(ctx); !errors.Is(err, errLogInUse) { // the next one empties it
 		return err
 	}
+	return nil
+}
+
+// expireDay removes all rows of a day, and the key of the day that is kept in memory, which no writer has meanwhile.
+func (db *database) expireDay(ctx context.Context, day string, at time.Time, isBooked bool) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if err := db.inTx(ctx, func(tx *sql.Tx) error {
+		if !isBooked {
+			if err := db.countForGood(ctx, tx, day, at); err != nil {
+				return err
+			}
+		}
+		return db.forgetDay(ctx, tx, day, at)
+	}); err != nil {
+		return err
+	}
+	db.keys.Delete(day)
 	return nil
 }
 

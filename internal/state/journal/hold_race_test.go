@@ -2,134 +2,204 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/base/keyfile"
+	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 )
 
-// partsWithOther are the parts of a store beside which another process does something before a look at the seals.
+// partsWithOther are the parts of a store beside which another process does something before the second look at the
+// seals. The first one is that of an erasure for legal holds.
 type partsWithOther struct {
 	evidenceParts
-	looks int    // looks is how many looks come before that.
-	do    func() // do is called once.
+	looks int
+	do    func()
 }
 
 func (p *partsWithOther) sealsPart(ctx context.Context, create bool) (*database, error) {
-	if p.looks--; p.looks < 0 && p.do != nil {
-		do := p.do
-		p.do = nil
-		do()
+	if p.looks++; p.looks == 2 {
+		p.do()
 	}
 	return p.evidenceParts.sealsPart(ctx, create)
 }
 
-// TestH2AHoldThatIsSetWhileAnErasureBeginsHolds: an erasure has read which holds there are. Before it erases the first day
-// somebody sets a hold, and is told that it is set. What it holds stays, and its keys, too.
-func TestH2AHoldThatIsSetWhileAnErasureBeginsHolds(t *testing.T) {
-	dir, keys := t.TempDir(), NewKeys()
-	open := func() Store {
-		t.Helper()
-		st, err := OpenFiles(dir, keys)
-		if err != nil {
+// raceDay is the day of a test of this file.
+var raceDay = time.Date(2026, 3, 30, 12, 0, 0, 0, time.UTC)
+
+// openRace opens a store twice, and writes four authentications of a card, of which two are of the merchant "shop 0".
+func openRace(t *testing.T, keys *Keys, open func() (Store, error)) (st, other Store) {
+	t.Helper()
+	for _, to := range []*Store{&st, &other} {
+		var err error
+		if *to, err = open(); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = st.Close() })
-		return st
+		t.Cleanup(func() { _ = (*to).Close() })
 	}
-	st, other := open(), open()
-	at := time.Date(2026, 3, 30, 12, 0, 0, 0, time.UTC)
 	for n := range 4 {
-		if _, err := st.Write(t.Context(), []Entry{{Kind: Answered, CardHash: keys.CardHash("4000000000000002"), Record: Record{
-			ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Created: at, Updated: at, API: "emv", Merchant: fmt.Sprint("shop ", n%2),
-			Status: "completed", TransStatus: "Y",
-		}}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	isSet := false
-	e := st.(heldParts).evidenceOf()
-	e.parts = &partsWithOther{e.parts, 1, func() { // the first look is that of the erasure for holds
-		if _, err := other.AddHold(t.Context(), Hold{Name: "case 1", Merchant: "shop 0"}); err != nil {
-			t.Fatal(err)
-		}
-		isSet = true
-	}}
-	n, _, err := st.Erase(t.Context(), Query{Card: "4000000000000002"})
-	page, _ := other.Search(t.Context(), Query{Merchant: "shop 0"})
-	if !isSet || len(page.Records) != 2 || CountForgotten(keys) > 2 {
-		t.Errorf("the hold was set: %t; %d were erased, %v; %d of 2 that are held are left, and %d keys were forgotten", isSet, n, err,
-			len(page.Records), CountForgotten(keys))
-	}
-}
-
-// A waitingWrapper waits before it wraps.
-type waitingWrapper struct {
-	plainWrapper
-	asked, answer chan struct{}
-}
-
-func (w *waitingWrapper) Wrap(label string, key []byte, context string) ([]byte, error) {
-	if w.asked != nil {
-		w.asked <- struct{}{}
-		<-w.answer
-	}
-	return w.plainWrapper.Wrap(label, key, context)
-}
-
-// TestH2ASlowKeyHelperHoldsNobodyUp: while the key helper takes its time to wrap the file after an erasure, entries are
-// written, searched and signed, and the text does not open any more.
-func TestH2ASlowKeyHelperHoldsNobodyUp(t *testing.T) {
-	wrapper := &waitingWrapper{}
-	file := KeyFile{
-		Path:  filepath.Join(t.TempDir(), "journal-keys.json"),
-		Vault: keyfile.Vault{Wrapper: wrapper, Label: "threeds-2026"},
-	}
-	keys, err := file.LoadOrCreate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	st, err := OpenFiles(t.TempDir(), keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = st.Close() })
-	at := time.Date(2026, 3, 30, 12, 0, 0, 0, time.UTC)
-	entry := func(n int) Entry {
-		return Entry{Kind: Answered, CardHash: keys.CardHash("4000000000000002"), Record: Record{
-			ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Created: at, Updated: at, API: "emv", Merchant: "shop",
-			Status: "completed", TransStatus: "Y",
+		e := Entry{Kind: Answered, CardHash: keys.CardHash("4000000000000002"), Record: Record{
+			ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Created: raceDay, Updated: raceDay, API: "emv",
+			Merchant: fmt.Sprint("shop ", n%2), Status: "completed", TransStatus: "Y",
 		}}
+		if _, err := st.Write(t.Context(), []Entry{e}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := st.Write(t.Context(), []Entry{entry(0)}); err != nil {
+	if _, err := st.Head(t.Context(), raceDay, nil); err != nil {
 		t.Fatal(err)
 	}
-	wrapper.asked, wrapper.answer = make(chan struct{}), make(chan struct{})
-	done := make(chan error)
-	go func() {
-		_, _, err := st.Erase(t.Context(), Query{Merchant: "shop"})
-		done <- err
-	}()
-	<-wrapper.asked
-	if n, err := st.Write(t.Context(), []Entry{entry(0), entry(1)}); err != nil || n != 1 {
-		t.Error(n, err)
+	return st, other
+}
+
+// eraseBeside erases the card while another process does something just before the first tombstone. It returns how
+// often the erasure has begun, and how many authentications are left.
+func eraseBeside(t *testing.T, keys *Keys, open func() (Store, error),
+	do func(other Store)) (begun, left int, err error) {
+	t.Helper()
+	st, other := openRace(t, keys, open)
+	_, _, err = eraseUnheld(t.Context(), st.(heldParts), Query{Card: "4000000000000002"},
+		func(plan erasurePlan) (int, int, error) {
+			if begun++; begun == 1 {
+				do(other)
+			}
+			if files, ok := st.(*fileStore); ok {
+				return files.erase(t.Context(), plan)
+			}
+			a, r, _, err := st.(*tableStore).erase(t.Context(), plan)
+			return a, r, err
+		})
+	page, failed := other.Search(t.Context(), Query{})
+	if failed != nil {
+		t.Fatal(failed)
 	}
-	if page, err := st.Search(t.Context(), Query{}); err != nil || len(page.Records) != 1 {
-		t.Error(page, err)
-	}
-	if err := st.Sign(t.Context(), at.AddDate(0, 0, 1)); err != nil {
-		t.Error(err)
-	}
-	if faults := st.Faults(); len(faults) > 0 || keys.FileProblem() != "" {
-		t.Error(faults, keys.FileProblem())
-	}
-	wrapper.answer <- struct{}{}
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if again, err := file.Load(); err != nil || CountForgotten(again) != 1 {
-		t.Error(err)
-	}
+	return begun, len(page.Records), err
+}
+
+// eachTwice runs a test with what opens a store of each kind, which several processes may do.
+func eachTwice(t *testing.T, test func(t *testing.T, keys *Keys, open func() (Store, error))) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		dir, keys := t.TempDir(), NewKeys()
+		test(t, keys, func() (Store, error) { return OpenFiles(dir, keys) })
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		at, keys := pgtest.Get(t).Schema(t), NewKeys()
+		test(t, keys, func() (Store, error) { return OpenPostgres(t.Context(), at, keys) })
+	})
+}
+
+// TestJ6AHoldThatIsSetWhileAnErasureBeginsHolds: an erasure has read which holds there are. Before it erases the first
+// day somebody sets a hold, and is told that it is set. What it holds stays, and its keys, too: else evidence that a
+// court wants would be gone.
+func TestJ6AHoldThatIsSetWhileAnErasureBeginsHolds(t *testing.T) {
+	t.Parallel()
+	eachTwice(t, func(t *testing.T, keys *Keys, open func() (Store, error)) {
+		st, other := openRace(t, keys, open)
+		isSet := false
+		e := st.(heldParts).evidenceOf()
+		e.parts = &partsWithOther{evidenceParts: e.parts, do: func() {
+			if _, err := other.AddHold(t.Context(), Hold{Name: "case 1", Merchant: "shop 0"}); err != nil {
+				t.Fatal(err)
+			}
+			isSet = true
+		}}
+		n, _, err := st.Erase(t.Context(), Query{Card: "4000000000000002"})
+		page, failed := other.Search(t.Context(), Query{Merchant: "shop 0"})
+		if err := errors.Join(err, failed); err != nil || !isSet || n != 2 || len(page.Records) != 2 ||
+			CountForgotten(keys) != 2 {
+			t.Errorf("the hold was set: %t; %d were erased, %v; %d of 2 that are held are left, and %d keys were forgotten",
+				isSet, n, err, len(page.Records), CountForgotten(keys))
+		}
+	})
+}
+
+// TestJ6AHeadDoesNotMakeAnErasureBeginAgain: the seal of each minute comes while an erasure begins. If it made it begin
+// again, an erasure of many days would never end.
+func TestJ6AHeadDoesNotMakeAnErasureBeginAgain(t *testing.T) {
+	t.Parallel()
+	eachTwice(t, func(t *testing.T, keys *Keys, open func() (Store, error)) {
+		begun, left, err := eraseBeside(t, keys, open, func(other Store) {
+			trail := &ChainEnd{Chain: AuditChain, Seq: 1, Link: []byte{1}}
+			if h, err := other.Head(t.Context(), raceDay.Add(2*time.Minute), trail); err != nil || h.N != 2 {
+				t.Fatal(h, err)
+			}
+		})
+		if err != nil || left != 0 || begun != 1 {
+			t.Errorf("%v; %d are left, and it has begun %d times", err, left, begun)
+		}
+	})
+}
+
+// TestJ6ASealThatNobodySignedEndsAnErasure: somebody with the database alone adds a seal of a hold while an erasure
+// begins. The erasure ends with the error that says so. Without that it would begin again for ever.
+func TestJ6ASealThatNobodySignedEndsAnErasure(t *testing.T) {
+	t.Parallel()
+	eachTwice(t, func(t *testing.T, keys *Keys, open func() (Store, error)) {
+		begun, left, err := eraseBeside(t, keys, open, func(other Store) {
+			db, err := other.(evidenceParts).sealsPart(t.Context(), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var newest Seal
+			if err := db.readSeals(t.Context(), 1, func(s Seal) error { newest = s; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			s := statement{n: newest.N + 1, kind: HoldSeal, before: newest.Hash(), at: raceDay, by: "cli:jo"}
+			s.hold = "AAAA"
+			if _, err := db.ExecContext(t.Context(),
+				db.query(`INSERT INTO journal_seals (n, text, key_id, signature) VALUES (?, ?, ?, ?)`), s.n, s.sealText(),
+				keys.KeyID(), newest.Signature); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if !errors.Is(err, ErrHoldsUnknown) || left != 4 || begun != 1 || CountForgotten(keys) != 0 {
+			t.Errorf("%v; %d are left, and it has begun %d times", err, left, begun)
+		}
+	})
+}
+
+// TestJ2AWriterOfADayThatGoesHasItsKey: entries of a day are written while the day goes by retention, beside one that a
+// hold keeps. A writer that loses the key of its day on the way would end the server.
+func TestJ2AWriterOfADayThatGoesHasItsKey(t *testing.T) {
+	t.Parallel()
+	OnFiles(t, func(t *testing.T, st Store, keys *Keys) {
+		at := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+		write := func(n int, made time.Time, shop string) error {
+			_, err := st.Write(t.Context(), []Entry{{Kind: Answered, Record: Record{
+				ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Created: made, Updated: made, API: "emv", Merchant: shop,
+				Status: "completed", TransStatus: "Y",
+			}}})
+			return err
+		}
+		if err := write(0, at.AddDate(0, 0, -1), "shop 0"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := st.AddHold(t.Context(), Hold{Name: "case 1", Merchant: "shop 0"}); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error)
+		go func() {
+			var err error
+			for n := range 60 {
+				err = errors.Join(err, write(n+1, at, "shop 1"))
+			}
+			done <- err
+		}()
+		for isWriting := true; isWriting; {
+			if err := st.Expire(t.Context(), at.AddDate(0, 0, 3)); err != nil {
+				t.Error(err)
+			}
+			select {
+			case err := <-done:
+				if isWriting = false; err != nil {
+					t.Error(err)
+				}
+			default:
+			}
+		}
+	})
 }

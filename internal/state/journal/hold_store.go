@@ -21,8 +21,8 @@ type holdStore interface {
 	LiftHold(ctx context.Context, name, by string) error
 	// CountHeld counts what Erase would leave out, by the name of the hold.
 	CountHeld(ctx context.Context, q Query) ([]HeldBack, error)
-	// EraseDue erases what erasures had left out for holds that are lifted now.
-	EraseDue(ctx context.Context) (authentications int, err error)
+	// EraseDue erases what erasures had left out for holds that are lifted now, as Erase does.
+	EraseDue(ctx context.Context) (done ErasedDue, err error)
 }
 
 // Why a hold is not set or lifted.
@@ -59,15 +59,16 @@ type heldParts interface {
 func (s *fileStore) evidenceOf() *evidence  { return &s.evidence }
 func (s *tableStore) evidenceOf() *evidence { return &s.evidence }
 
-// readHolds returns the legal holds, the oldest first. A [*faultError] says that seals are not as they were written.
-func (e *evidence) readHolds(ctx context.Context) (holds []Hold, err error) {
+// readHolds returns the legal holds, the oldest first, as the seals until one set them. A [*faultError] says that seals
+// are not as they were written.
+func (e *evidence) readHolds(ctx context.Context) (holds []Hold, seal int64, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.refresh(ctx); err != nil {
 		_ = e.report(err)
-		return nil, err
+		return nil, 0, err
 	}
-	return e.keys.openHolds(&e.known), nil
+	return e.keys.openHolds(&e.known), e.known.n, nil
 }
 
 // openHolds returns the legal holds that are known, the oldest first.
@@ -109,7 +110,7 @@ func (e *evidence) addSealOf(ctx context.Context, s statement) error {
 // holdsOf implements Holds of a [Store].
 func holdsOf(ctx context.Context, st heldParts) (list Holds, err error) {
 	e := st.evidenceOf()
-	holds, err := e.readHolds(ctx)
+	holds, _, err := e.readHolds(ctx)
 	if err != nil {
 		return list, asUnknown(err)
 	}
@@ -179,7 +180,7 @@ func (e *evidence) addHold(ctx context.Context, text *holdText) (Hold, error) {
 // liftHold implements LiftHold of a [Store].
 func liftHold(ctx context.Context, st heldParts, name, by string) error {
 	e := st.evidenceOf()
-	holds, err := e.readHolds(ctx)
+	holds, _, err := e.readHolds(ctx)
 	if err != nil {
 		return asUnknown(err)
 	}
@@ -199,61 +200,97 @@ func liftHold(ctx context.Context, st heldParts, name, by string) error {
 	return nil
 }
 
-// findHeld counts what each hold holds of a query, as countHeld does, and returns the holds as well.
-func findHeld(ctx context.Context, st heldParts, q Query) (holds []Hold, counts []int, newest int64, err error) {
-	holds, err = st.evidenceOf().readHolds(ctx)
-	counts = make([]int, len(holds))
-	if err != nil || len(holds) == 0 {
-		return holds, counts, 0, asUnknown(err)
+// heldOfQuery is what legal holds hold of a query.
+type heldOfQuery struct {
+	holds  []Hold
+	seal   int64 // the newest seal that holds follows from
+	counts []int // how many authentications each hold holds
+	newest int64 // when the newest of these was made, in milliseconds
+}
+
+// findHeld counts what each hold holds of a query, as countHeld does.
+func findHeld(ctx context.Context, st heldParts, q Query) (h heldOfQuery, err error) {
+	h.holds, h.seal, err = st.evidenceOf().readHolds(ctx)
+	h.counts = make([]int, len(h.holds))
+	if err != nil || len(h.holds) == 0 {
+		return h, asUnknown(err)
 	}
 	err = st.eachPart(ctx, func(_ string, db *database) error {
-		some, last, err := db.countHeld(ctx, q, holds)
-		newest = max(newest, last)
+		some, last, err := db.countHeld(ctx, q, h.holds)
+		h.newest = max(h.newest, last)
 		for i, n := range some {
-			counts[i] += n
+			h.counts[i] += n
 		}
 		return err
 	})
-	return holds, counts, newest, err
+	return h, err
 }
 
 // countHeldOf implements CountHeld of a [Store].
 func countHeldOf(ctx context.Context, st heldParts, q Query) (all []HeldBack, err error) {
-	holds, counts, _, err := findHeld(ctx, st, q)
-	for i, n := range counts {
+	h, err := findHeld(ctx, st, q)
+	for i, n := range h.counts {
 		if n > 0 {
-			all = append(all, HeldBack{holds[i].Name, n})
+			all = append(all, HeldBack{h.holds[i].Name, n})
 		}
 	}
 	return all, err
 }
 
-// beginErasure returns the holds that an erasure has to leave out. It remembers the erasure if they hold something of
-// what is to be erased, before anything is erased.
-func beginErasure(ctx context.Context, st heldParts, q Query) ([]Hold, error) {
+// eraseUnheld erases by do what no legal hold holds. If a hold was set meanwhile, do returns errNewHold, and is called
+// again with the holds of then; what was erased before stays erased.
+func eraseUnheld(ctx context.Context, st heldParts, q Query,
+	do func(plan erasurePlan) (authentications, records int, err error)) (authentications, records int, err error) {
+	for {
+		plan := erasurePlan{query: q}
+		if plan.holds, plan.seal, err = beginErasure(ctx, st, q); err != nil {
+			return authentications, records, err
+		}
+		if plan.isForgetting, err = mayForgetAll(ctx, st, q); err != nil {
+			return authentications, records, err
+		}
+		a, r, err := do(plan)
+		authentications, records = authentications+a, records+r
+		if !errors.Is(err, errNewHold) {
+			return authentications, records, err
+		}
+	}
+}
+
+// An erasurePlan is what is to be erased, and what not.
+type erasurePlan struct {
+	query        Query
+	holds        []Hold
+	seal         int64 // the newest seal that holds follows from
+	isForgetting bool  // the keys of what is erased are to be forgotten
+}
+
+// beginErasure returns the holds that an erasure has to leave out, and the newest seal that they follow from. It
+// remembers the erasure if they hold something of what is to be erased, before anything is erased.
+func beginErasure(ctx context.Context, st heldParts, q Query) ([]Hold, int64, error) {
 	e := st.evidenceOf()
-	holds, counts, newest, err := findHeld(ctx, st, q)
+	h, err := findHeld(ctx, st, q)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	text := leftText{
 		Merchant: q.Merchant, Cards: q.cardHashes(e.keys), By: cmp.Or(q.By, nodeName()),
-		Until: max(time.Now().UnixMilli(), newest) + 1, // the clock of another node may be ahead
+		Until: max(time.Now().UnixMilli(), h.newest) + 1, // the clock of another node may be ahead
 	}
 	if !q.To.IsZero() { // The query is of an erasure that was asked for earlier.
 		text.Until = q.To.UnixMilli()
 	}
-	for i, n := range counts {
+	for i, n := range h.counts {
 		if n > 0 {
-			text.Holds = append(text.Holds, holds[i].Number)
+			text.Holds = append(text.Holds, h.holds[i].Number)
 		}
 	}
 	if text.Holds == nil {
-		return holds, nil
+		return h.holds, h.seal, nil
 	}
 	left, err := e.readLeft(ctx)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	isSame := func(l leftErasure) bool {
 		return l.Merchant == text.Merchant && reflect.DeepEqual(l.Cards, text.Cards) && slices.Equal(l.Holds, text.Holds)
@@ -261,46 +298,66 @@ func beginErasure(ctx context.Context, st heldParts, q Query) ([]Hold, error) {
 	words := holdWords{plain: &text}
 	if i := slices.IndexFunc(left, isSame); i >= 0 {
 		if left[i].Until >= text.Until {
-			return holds, nil
+			return h.holds, h.seal, nil
 		}
 		words.done = left[i].n // this one takes its place
 	}
-	return holds, e.addSealOf(ctx, statement{by: text.By, holdWords: words})
+	return h.holds, h.seal, e.addSealOf(ctx, statement{by: text.By, holdWords: words})
+}
+
+// An ErasedDue says what became of erasures that holds had kept back.
+type ErasedDue struct {
+	Authentications int
+	Unforgotten     int // Unforgotten is how many of these keep their keys: see CountUnforgotten of a [Store].
 }
 
 // eraseDueOf implements EraseDue of a [Store].
-func eraseDueOf(ctx context.Context, st heldParts) (authentications int, err error) {
+func eraseDueOf(ctx context.Context, st heldParts) (done ErasedDue, err error) {
 	e := st.evidenceOf()
 	left, err := e.readLeft(ctx)
 	if err != nil || len(left) == 0 {
-		return 0, err
+		return done, err
 	}
-	holds, err := e.readHolds(ctx)
+	holds, _, err := e.readHolds(ctx)
 	if err != nil {
-		return 0, asUnknown(err)
+		return done, asUnknown(err)
 	}
 	var failed []error
 	for _, l := range left {
 		if slices.ContainsFunc(holds, func(h Hold) bool { return slices.Contains(l.Holds, h.Number) }) {
 			continue
 		}
-		n, _, err := st.Erase(ctx, Query{Merchant: l.Merchant, hashes: l.Cards, By: l.By, To: time.UnixMilli(l.Until)})
-		if authentications += n; err != nil { // The other erasures are done all the same.
+		q := Query{Merchant: l.Merchant, hashes: l.Cards, By: l.By, To: time.UnixMilli(l.Until)}
+		unforgotten, err := st.CountUnforgotten(ctx, q)
+		if err != nil {
+			return done, err
+		}
+		n, _, err := st.Erase(ctx, q)
+		done.Authentications += n
+		done.Unforgotten += min(n, unforgotten)
+		if err != nil { // The other erasures are done all the same.
 			failed = append(failed, err)
 			continue
 		}
 		if err := e.addSealOf(ctx, statement{by: nodeName(), holdWords: holdWords{done: l.n}}); err != nil {
-			return authentications, err
+			return done, err
 		}
 	}
-	return authentications, errors.Join(failed...)
+	return done, errors.Join(failed...)
 }
 
 // heedHolds erases what is due since a hold was lifted, and writes to the log how many days holds keep.
 func (j *Journal) heedHolds(ctx context.Context) error {
-	n, err := j.Store.EraseDue(ctx)
-	if n > 0 {
-		j.Log.InfoContext(ctx, "journal erased what a legal hold had kept", "authentications", n)
+	done, err := j.Store.EraseDue(ctx)
+	if done.Authentications > 0 {
+		j.Log.InfoContext(ctx, "journal erased what a legal hold had kept", "authentications", done.Authentications)
+		if notice := j.Keys.LimitNotice(); notice != "" {
+			j.Log.WarnContext(ctx, "journal keys near their limit", "what", notice)
+		}
+	}
+	if done.Unforgotten > 0 {
+		j.Log.WarnContext(ctx, "journal did not forget the keys of what it erased, for there are too many",
+			"authentications", done.Unforgotten)
 	}
 	// An entry that does not open stays so until somebody mends its day. Other duties do not wait for that.
 	if errors.Is(err, errSealed) {
@@ -336,7 +393,7 @@ func (s *fileStore) CountHeld(ctx context.Context, q Query) ([]HeldBack, error) 
 }
 
 // EraseDue implements [Store].
-func (s *fileStore) EraseDue(ctx context.Context) (int, error) { return eraseDueOf(ctx, s) }
+func (s *fileStore) EraseDue(ctx context.Context) (ErasedDue, error) { return eraseDueOf(ctx, s) }
 
 // Holds implements [Store].
 func (s *tableStore) Holds(ctx context.Context) (Holds, error) { return holdsOf(ctx, s) }
@@ -355,7 +412,7 @@ func (s *tableStore) CountHeld(ctx context.Context, q Query) ([]HeldBack, error)
 }
 
 // EraseDue implements [Store].
-func (s *tableStore) EraseDue(ctx context.Context) (int, error) { return eraseDueOf(ctx, s) }
+func (s *tableStore) EraseDue(ctx context.Context) (ErasedDue, error) { return eraseDueOf(ctx, s) }
 
 // Holds implements [Store].
 func (l *lazyStore) Holds(ctx context.Context) (Holds, error) {
@@ -378,6 +435,6 @@ func (l *lazyStore) CountHeld(ctx context.Context, q Query) ([]HeldBack, error) 
 }
 
 // EraseDue implements [Store].
-func (l *lazyStore) EraseDue(ctx context.Context) (int, error) {
-	return askLazily(ctx, l, func(st Store) (int, error) { return st.EraseDue(ctx) })
+func (l *lazyStore) EraseDue(ctx context.Context) (ErasedDue, error) {
+	return askLazily(ctx, l, func(st Store) (ErasedDue, error) { return st.EraseDue(ctx) })
 }

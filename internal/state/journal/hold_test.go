@@ -87,8 +87,8 @@ func TestJ6AnErasureLeavesOutWhatAHoldHolds(t *testing.T) {
 				checkWhole(t, st, keys, archiveNow.AddDate(0, 0, 1), 22+2*test.held, 0)
 
 				addHold(t, st, journal.Hold{Name: "case 2", Merchant: "shop 1", To: "2026-03-30"})
-				if n, err := st.EraseDue(t.Context()); err != nil || n != 0 {
-					t.Errorf("%d went while the hold stands, %v", n, err)
+				if done, err := st.EraseDue(t.Context()); err != nil || done.Authentications != 0 {
+					t.Errorf("%+v went while the hold stands, %v", done, err)
 				}
 				if err := st.LiftHold(t.Context(), "case 1", "cli:jo"); err != nil {
 					t.Fatal(err)

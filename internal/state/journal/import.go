@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"encoding/hex"
@@ -17,12 +18,14 @@ const importBatch = 500
 type Imported struct {
 	Added   int // entries that the store lacked
 	Present int // entries that it had, or that were erased there
+	LeftOut int // entries of days whose keys were all forgotten; the error says which days these are
 }
 
 // Import adds the entries of an export to a store. The signers are those of the exporting journal; keys are those of
 // the store. All of the export is verified before the first entry is added, and an export that is damaged, or whose
 // cards could not be found here, is a [*LineError]. Entries get a place in the chains of this store; the export remains
-// the evidence of where they stood. A second import of the same export adds nothing.
+// the evidence of where they stood. A second import of the same export adds nothing. The error is a
+// [*ForgottenDaysError] if all was added but entries of days whose keys were all forgotten.
 //
 // An export has the hash of each card, for without it no erasure of a card would reach what was imported. A hash is of
 // use under its key alone, so the keys of the store must have all keys of card hashes that the exporting journal has.
@@ -40,7 +43,7 @@ func Import(ctx context.Context, st Store, keys *Keys, from io.ReadSeeker,
 	if _, err := from.Seek(0, io.SeekStart); err != nil {
 		return done, err
 	}
-	again := importer{keys: keys}
+	again, lost := importer{keys: keys}, &ForgottenDaysError{}
 	var failed error
 	flush := func() error {
 		if len(again.entries) == 0 {
@@ -48,8 +51,9 @@ func Import(ctx context.Context, st Store, keys *Keys, from io.ReadSeeker,
 		}
 		n, err := st.Write(ctx, again.entries)
 		done.Added += n
-		if err == nil {
-			done.Present += len(again.entries) - n
+		if err = lost.add(err); err == nil {
+			done.Present += len(again.entries) - n - (lost.Count() - done.LeftOut)
+			done.LeftOut = lost.Count()
 		}
 		again.entries = again.entries[:0]
 		return err
@@ -69,7 +73,7 @@ func Import(ctx context.Context, st Store, keys *Keys, from io.ReadSeeker,
 	if err == nil {
 		err = flush()
 	}
-	return done, err
+	return done, cmp.Or(err, lost.orNil())
 }
 
 // An importer makes entries of the lines of an export.

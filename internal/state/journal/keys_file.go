@@ -88,14 +88,6 @@ func (k *Keys) forgetInMemory(spent []spentLeaf) {
 	}
 }
 
-// forgetDays forgets all keys of days. Nothing of them may be in the store any more, for billing counts what goes.
-func (k *Keys) forgetDays(days []uint64) {
-	if k.tree.forgetDays(days) {
-		k.noteBehind(0)
-		k.writeForgotten()
-	}
-}
-
 // noteBehind notes that the file has keys that were forgotten.
 func (k *Keys) noteBehind(single int) {
 	k.kept.mu.Lock()
@@ -232,11 +224,24 @@ func (k *Keys) CreateFile(path string) error {
 	return nil
 }
 
-// maxForgotten is how many keys may be forgotten one by one. Each adds about 1.3 KB to the file of the keys until its
-// day is over its time.
+// maxForgotten is how many keys may be forgotten one by one. Each adds about 1.3 KB to the file of the keys until
+// [Keys.ForgetDays] forgets its day.
 const maxForgotten = 10_000
 
 // mayForget reports whether so many keys more may be forgotten one by one.
 func (k *Keys) mayForget(n int) bool {
-	return n+k.tree.countForgotten() <= k.maxForgotten
+	_, all := k.tree.countForgotten()
+	return n+all <= k.maxForgotten
+}
+
+// LimitNotice says how many keys more can be forgotten one by one, and what makes room. It is "" until four fifths of
+// those that may be forgotten are.
+func (k *Keys) LimitNotice() string {
+	_, all := k.tree.countForgotten()
+	if all < k.maxForgotten*4/5 {
+		return ""
+	}
+	return fmt.Sprintf("journal-keys.json has forgotten the keys of %d erased authentications, and can forget those of %d "+
+		"more: threeds journal forget --before DAY makes room, by days that are over their time", all,
+		max(k.maxForgotten-all, 0))
 }

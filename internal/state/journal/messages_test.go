@@ -162,7 +162,9 @@ func (s *dutiesStore) ExpireMessages(_ context.Context, before time.Time) error 
 	return nil
 }
 
-func (s *dutiesStore) EraseDue(context.Context) (int, error) { return 0, nil }
+func (s *dutiesStore) EraseDue(context.Context) (journal.ErasedDue, error) {
+	return journal.ErasedDue{}, nil
+}
 
 func (s *dutiesStore) Holds(context.Context) (journal.Holds, error) { return journal.Holds{}, nil }
 

@@ -224,16 +224,11 @@ func (s *tableStore) Erase(ctx context.Context, q Query) (authentications, recor
 	if err != nil {
 		return 0, 0, err
 	}
-	holds, err := beginErasure(ctx, s, q)
-	if err != nil {
-		return 0, 0, err
-	}
-	isForgetting, err := mayForgetAll(ctx, s, q)
-	if err != nil {
-		return 0, 0, err
-	}
-	authentications, records, spent, err := s.erase(ctx, q, holds, isForgetting)
-	s.ours.forget(spent)
+	authentications, records, err = eraseUnheld(ctx, s, q, func(plan erasurePlan) (int, int, error) {
+		a, r, spent, err := s.erase(ctx, plan)
+		s.ours.forget(spent)
+		return a, r, err
+	})
 	return authentications, records, errors.Join(unread, err)
 }
 
@@ -298,7 +293,6 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 		}
 	}
 	s.hideBefore(last, kept)
-	s.evidence.forgetDays(last, kept)
 	return nil
 }
 

@@ -241,14 +241,17 @@ func (r *Restorer) flush(ctx context.Context) error {
 	return nil
 }
 
-// sealAgain seals a frame under the keys of this database, and adds its rows. Of an entry whose key was forgotten it
-// keeps the sealed text, so that a verification counts it as such.
+// sealAgain seals a frame under the keys of this database, and adds its rows. An entry whose key was forgotten gets a
+// mark, so that each node counts it as such: one that has the key still would not open the old text under a new day.
 func (db *database) sealAgain(to *framesToWrite, f *openFrame) error {
 	day := db.keyOf(f.day())
 	var items, messages []byte
 	for i := range f.items {
 		item := &f.items[i]
 		if item.isErased() {
+			if item.isForgotten {
+				item.sealed = []byte(forgottenMark)
+			}
 			items, messages = item.append(items), appendText(messages, "")
 			continue
 		}

@@ -249,7 +249,10 @@ func (s *memoryStore) Head(context.Context, time.Time, *journal.ChainEnd) (journ
 
 func (s *memoryStore) Expire(context.Context, time.Time) error         { return nil }
 func (s *memoryStore) ExpireMessages(context.Context, time.Time) error { return nil }
-func (s *memoryStore) EraseDue(context.Context) (int, error)           { return 0, nil }
+
+func (s *memoryStore) EraseDue(context.Context) (journal.ErasedDue, error) {
+	return journal.ErasedDue{}, nil
+}
 
 func (s *memoryStore) Holds(context.Context) (journal.Holds, error) { return journal.Holds{}, nil }
 

@@ -275,8 +275,7 @@ type known struct {
 	files    map[string][]DayFile // files by their names, each as often as it was written, the newest last
 	held     []heldDays           // days before since that legal holds keep
 	holds    map[int64]string     // legal holds that are not lifted, encrypted, by their numbers
-	spent    []spentLeaf          // keys to be forgotten that were not passed on yet
-	days     map[string]bool      // days of which tombstones have named keys that are forgotten
+	spent    []spentKeys          // keys to be forgotten that were not passed on yet
 	left     map[int64]string     // erasures that holds have left something out of, encrypted, by their numbers
 }
 
@@ -291,7 +290,6 @@ func newKnown() known {
 	return known{
 		chains: map[string]*knownChain{}, erased: map[string][]erasedSpan{}, billing: map[string]int64{},
 		archived: map[string]bool{}, files: map[string][]DayFile{}, holds: map[int64]string{}, left: map[int64]string{},
-		days: map[string]bool{},
 	}
 }
 
@@ -341,9 +339,8 @@ func (k *known) add(seal *Seal) string {
 		c.isClosed, c.isBroken = true, true
 	}
 	k.addErased(s)
-	k.spent = append(k.spent, s.spent...)
-	for _, leaf := range s.spent {
-		k.days[dayOf(time.UnixMilli(int64(leaf.leaf>>leafBits)*dayLen))] = true
+	if len(s.spent) > 0 {
+		k.spent = append(k.spent, spentKeys{s.spent, s.erased})
 	}
 	for part, n := range s.billing {
 		if n < k.billing[part] {

@@ -373,41 +373,6 @@ func eachStoreOfFile(t *testing.T, test func(*testing.T, journal.KeyFile, journa
 	}
 }
 
-// TestJ6RetentionForgetsDays: when a day that was signed has gone by retention, its keys are forgotten, and the file of the keys gets
-// small again. Billing counts what has gone.
-func TestJ6RetentionForgetsDays(t *testing.T) {
-	t.Parallel()
-	eachStoreOfFile(t, func(t *testing.T, file journal.KeyFile, st journal.Store, keys *journal.Keys) {
-		size := func() int64 {
-			info, err := os.Stat(file.Path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return info.Size()
-		}
-		writeCanaries(t, st, keys)
-		later := canaryEntry(keys, 50)
-		later.Record.Created = day.AddDate(0, 2, 0)
-		write(t, st, later)
-		eraseCanaries(t, st)
-		big := size()
-		before, err := st.Billing(t.Context(), allMonths)
-		if err := errors.Join(err, st.Sign(t.Context(), day.AddDate(0, 1, 0)), st.Expire(t.Context(), day.AddDate(0, 2, 0))); err != nil {
-			t.Fatal(err)
-		}
-		after, err := st.Billing(t.Context(), allMonths)
-		if err != nil || fmt.Sprint(before) != fmt.Sprint(after) {
-			t.Errorf("billing says %v, and before %v; %v", after, before, err)
-		}
-		if n := journal.CountForgotten(load(t, file)); n != 0 || size() > big/2 {
-			t.Errorf("the file has %d single holes and %d bytes, and had %d", n, size(), big)
-		}
-		if _, err := st.Show(t.Context(), later.Record.ID); err != nil {
-			t.Errorf("a day that is kept: %v", err)
-		}
-	})
-}
-
 // TestJ6TooManyKeysStay: an erasure beyond the limit removes everything from the tables, says that it forgets no keys,
 // and does not let the file grow.
 func TestJ6TooManyKeysStay(t *testing.T) {
@@ -426,17 +391,41 @@ func TestJ6TooManyKeysStay(t *testing.T) {
 	})
 }
 
-// TestJ6SizeOfTheKeyFile says how large the file of keys is after a thousand erasures on one day.
-func TestJ6SizeOfTheKeyFile(t *testing.T) {
-	t.Parallel()
-	file, keys := newKeyFile(t)
-	journal.ForgetSome(t, keys, 1000)
-	info, err := os.Stat(file.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%d bytes for each of 1000", info.Size()/1000)
-	if info.Size() > 1400*1000 || journal.CountForgotten(load(t, file)) != 1000 {
-		t.Errorf("the file has %d bytes, with %d keys forgotten", info.Size(), journal.CountForgotten(load(t, file)))
-	}
+// TestJ6DaysAndIDsThatAreUnusual: entries at the border of days, and with ids that are no UUIDs, are erased and
+// forgotten, and nothing else is. A key of another day or id would be the wrong one.
+func TestJ6DaysAndIDsThatAreUnusual(t *testing.T) {
+	eachStoreOfFile(t, func(t *testing.T, file journal.KeyFile, st journal.Store, keys *journal.Keys) {
+		n := 0
+		ids := []string{"a", "A", "ä", "00000000-0000-4000-8000-00000000000A", "with space", "'; --"}
+		for _, at := range []time.Time{
+			time.Date(2026, 3, 30, 23, 59, 59, 999_999_999, time.UTC), time.Date(2026, 3, 31, 0, 0, 0, 0, time.UTC),
+			time.Date(2026, 3, 31, 1, 30, 0, 0, time.FixedZone("east", 3*3600)),
+		} {
+			for _, id := range ids {
+				for _, kind := range []journal.Kind{journal.Claimed, journal.Answered} {
+					e := canaryEntry(keys, n)
+					e.Kind, e.Record.ID, e.Record.Created = kind, fmt.Sprint(id, " ", at.UnixNano()), at
+					if n++; id == ids[0] {
+						e.CardHash = keys.CardHash("4000000000000044")
+					}
+					write(t, st, e)
+				}
+			}
+		}
+		if a, r, err := st.Erase(t.Context(), journal.Query{Card: "4000000000000044"}); err != nil || a != 3 || r != 6 {
+			t.Errorf("erased %d, %d, %v", a, r, err)
+		}
+		if got := journal.CountForgotten(load(t, file)); got != 3 {
+			t.Errorf("%d keys were forgotten", got)
+		}
+		for _, d := range []int{1, 2} {
+			if err := st.Sign(t.Context(), day.AddDate(0, 0, d)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text := export(t, st, keys, journal.Query{At: day.AddDate(0, 0, 2)})
+		if faults := st.Faults(); len(faults) > 0 || text == "" {
+			t.Error(faults)
+		}
+	})
 }

@@ -11,7 +11,7 @@ import (
 // countUnforgotten implements CountUnforgotten of a [Store].
 func countUnforgotten(ctx context.Context, st heldParts, q Query) (n int, err error) {
 	e := st.evidenceOf()
-	holds, err := e.readHolds(ctx)
+	holds, _, err := e.readHolds(ctx)
 	if err != nil {
 		return 0, asUnknown(err)
 	}
@@ -51,47 +51,86 @@ func (l *lazyStore) CountUnforgotten(ctx context.Context, q Query) (int, error) 
 	return askLazily(ctx, l, func(st Store) (int, error) { return st.CountUnforgotten(ctx, q) })
 }
 
-// finishedErasures divides keys that tombstones name into those that may be forgotten, and the rest. In SQLite a
-// tombstone stands in another file than what it is about, and stays when the transaction of that fails. Then the
-// entries are there, with what is billed of them, until the same erasure is done once more.
-func (e *evidence) finishedErasures(ctx context.Context, spent []spentLeaf) (finished, rest []spentLeaf, err error) {
-	byDay := map[uint64][]spentLeaf{}
+// spentKeys are keys that a tombstone names, and the entries that it is about.
+type spentKeys struct {
+	leaves []spentLeaf
+	erased map[string][]erasedSpan // by chain
+}
+
+// finishedErasures divides keys that tombstones name into those that may be forgotten, and the rest, whose entries are
+// there. In SQLite a tombstone stands in another file than what it is about, and stays when the transaction of that
+// fails: the entries are there, with what is billed of them, until the same erasure is done once more. In PostgreSQL
+// somebody may have put the seals of a copy into the place of those of the journal.
+func (e *evidence) finishedErasures(ctx context.Context, spent []spentKeys) (finished []spentLeaf, rest []spentKeys,
+	err error) {
 	for _, s := range spent {
-		if s.tree == e.keys.tree.name && e.keys.tree.has(s.leaf) {
-			byDay[s.leaf>>leafBits] = append(byDay[s.leaf>>leafBits], s)
+		leaves := slices.DeleteFunc(slices.Clone(s.leaves), func(l spentLeaf) bool {
+			return l.tree != e.keys.tree.name || !e.keys.tree.has(l.leaf)
+		})
+		if len(leaves) == 0 {
+			continue
 		}
-	}
-	for day, all := range byDay {
-		live, err := e.liveLeaves(ctx, day)
+		live, err := e.liveLeaves(ctx, s.erased)
+		if errors.Is(err, errSealed) { // what the entries are nobody knows, so the keys stay
+			rest = append(rest, spentKeys{leaves, s.erased})
+			continue
+		}
 		if err != nil {
 			return nil, spent, err
 		}
-		for _, s := range all {
-			if live[s.leaf] {
-				rest = append(rest, s)
+		var left []spentLeaf
+		for _, l := range leaves {
+			if live[l.leaf] {
+				left = append(left, l)
 			} else {
-				finished = append(finished, s)
+				finished = append(finished, l)
 			}
+		}
+		if len(left) > 0 {
+			rest = append(rest, spentKeys{left, s.erased})
 		}
 	}
 	return finished, rest, nil
 }
 
-// liveLeaves returns the keys of the authentications of a day in a file of SQLite that have entries which were not
-// erased. In PostgreSQL a tombstone and what it is about are one transaction.
-func (e *evidence) liveLeaves(ctx context.Context, day uint64) (map[uint64]bool, error) {
-	begin := int64(day) * dayLen
-	db, err := e.parts.partOf(ctx, dayOf(time.UnixMilli(begin)))
-	if err != nil || db == nil || db.numbered {
-		return nil, err
+// liveLeaves returns the keys of the authentications whose entries are in the frames that a tombstone is about, and
+// have their text. It returns errSealed if one of the frames does not open.
+func (e *evidence) liveLeaves(ctx context.Context, erased map[string][]erasedSpan) (map[uint64]bool, error) {
+	live := map[uint64]bool{}
+	for _, chain := range sortedKeys(erased) {
+		day := dayOfChain(chain)
+		at, err := time.Parse(time.DateOnly, day)
+		if err != nil {
+			continue // no server writes such a chain
+		}
+		db, err := e.parts.partOf(ctx, day)
+		if err != nil {
+			return nil, err
+		}
+		if db == nil {
+			continue
+		}
+		read := int64(0) // the last entry of the last frame that was read
+		for _, s := range erased[chain] {
+			if s.last <= read {
+				continue
+			}
+			if err := db.eachFrame(ctx, db, frameEntries, func(f *frame) error {
+				read = f.last
+				items, err := db.openItems(ctx, f, func(int, *frameItem) bool { return false })
+				for i := range items {
+					if items[i].hasText() {
+						live[e.keys.tree.leafOf(dayNumber(f.made), items[i].id)] = true
+					}
+				}
+				return err
+			}, `chain = ? AND made = ? AND first <= ? AND last >= ?`, chain, at.UnixMilli(), s.last,
+				max(s.first, read+1)); err != nil {
+				return nil, err
+			}
+		}
 	}
-	ids, err := readRows(ctx, db, func(id *string) []any { return []any{id} },
-		`SELECT DISTINCT id FROM journal_places WHERE made >= ? AND made < ? AND gone = 0`, begin, begin+dayLen)
-	all := map[uint64]bool{}
-	for _, id := range ids {
-		all[e.keys.tree.leafOf(day, id)] = true
-	}
-	return all, err
+	return live, nil
 }
 
 // dropForgotten deletes the rows for searches of authentications of a day whose keys were forgotten. A database that

@@ -185,6 +185,10 @@ func (db *database) beginChains() {
 
 // writeOnce is write with the chains that there are.
 func (db *database) writeOnce(ctx context.Context, entries []Entry) (added int, err error) {
+	entries, lost := db.ours.withoutForgottenDays(entries)
+	if len(entries) == 0 {
+		return 0, lost
+	}
 	if err := db.prepareDays(ctx, entries); err != nil {
 		return 0, err
 	}
@@ -205,7 +209,7 @@ func (db *database) writeOnce(ctx context.Context, entries []Entry) (added int, 
 	}
 	fresh, err := db.withoutKnown(ctx, tx, entries)
 	if err != nil || len(fresh) == 0 {
-		return 0, err
+		return 0, cmp.Or(err, lost)
 	}
 	heads, err := db.insertEntries(ctx, conn, fresh)
 	if err != nil {
@@ -222,7 +226,7 @@ func (db *database) writeOnce(ctx context.Context, entries []Entry) (added int, 
 		return 0, err
 	}
 	maps.Copy(db.heads, heads)
-	return len(fresh), nil
+	return len(fresh), lost
 }
 
 // prepareDays makes room and a key for each day of entries.

@@ -192,18 +192,19 @@ func (s *fileStore) Write(ctx context.Context, entries []Entry) (int, error) {
 			}
 		}
 	}
-	total := 0
+	total, lost := 0, &ForgottenDaysError{}
 	for _, month := range months {
 		db, err := s.month(ctx, month, true)
 		if err != nil {
 			return total, err
 		}
 		n, err := db.write(ctx, byMonth[month])
-		if total += n; err != nil {
+		total += n
+		if err := lost.add(err); err != nil {
 			return total, err
 		}
 	}
-	return total, nil
+	return total, lost.orNil()
 }
 
 func (s *fileStore) Search(ctx context.Context, q Query) (Page, error) {
@@ -308,18 +309,19 @@ func (s *fileStore) Erase(ctx context.Context, q Query) (authentications, record
 	}); err != nil {
 		return 0, 0, err
 	}
-	holds, err := beginErasure(ctx, s, q)
-	if err != nil {
-		return 0, 0, err
-	}
-	isForgetting, err := mayForgetAll(ctx, s, q)
-	if err != nil {
-		return 0, 0, err
-	}
+	authentications, records, err = eraseUnheld(ctx, s, q, func(plan erasurePlan) (int, int, error) {
+		return s.erase(ctx, plan)
+	})
+	return authentications, records, errors.Join(err, damaged)
+}
+
+// erase removes what a plan says from all files.
+func (s *fileStore) erase(ctx context.Context, plan erasurePlan) (authentications, records int, err error) {
+	var damaged error
 	var spent []spentLeaf // of files that are on the disk as they are now
 	defer func() { s.keys.forget(spent) }()
 	err = s.each(ctx, func(db *database) (bool, error) {
-		a, r, some, err := db.erase(ctx, q, holds, isForgetting)
+		a, r, some, err := db.erase(ctx, plan)
 		authentications, records = authentications+a, records+r
 		if err != nil && !errors.Is(err, errSealed) { // a damaged day keeps no other one from being erased
 			return false, err
@@ -361,10 +363,6 @@ func (s *fileStore) Expire(ctx context.Context, before time.Time) error {
 		}
 	}
 	s.hideBefore(before, kept)
-	if len(kept) == 0 { // days of a month that is not over are hidden, and in its file
-		before = time.Date(before.Year(), before.Month(), 1, 0, 0, 0, 0, time.UTC)
-	}
-	s.evidence.forgetDays(before, kept)
 	return nil
 }
 

@@ -102,6 +102,11 @@ func parseTree(f treeFile) (*keyTree, error) {
 	return t, nil
 }
 
+// leavesOf returns the first and the last leaf of a day.
+func leavesOf(day uint64) (first, last uint64) {
+	return day << leafBits, day<<leafBits | (1<<leafBits - 1)
+}
+
 // dayNumber returns the days since 1970, as leaves have them, of a time in milliseconds.
 func dayNumber(made int64) uint64 { return uint64(min(max(made/dayLen, 0), 1<<(64-leafBits)-1)) }
 
@@ -129,7 +134,7 @@ func (d *dayKey) isForgotten(id string) bool {
 func (d *dayKey) isWhole() bool {
 	d.tree.mu.Lock()
 	defer d.tree.mu.Unlock()
-	return d.tree.tree.HasAll(d.day<<leafBits, d.day<<leafBits|(1<<leafBits-1))
+	return d.tree.tree.HasAll(leavesOf(d.day))
 }
 
 // aead returns what seals and opens the text of an authentication, or errForgotten.
@@ -169,7 +174,7 @@ func (t *keyTree) forgetDays(days []uint64) (isAny bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, day := range days {
-		isAny = t.tree.ForgetRange(day<<leafBits, day<<leafBits|(1<<leafBits-1)) || isAny
+		isAny = t.tree.ForgetRange(leavesOf(day)) || isAny
 	}
 	if isAny {
 		t.last = authenticationKey{}
@@ -203,11 +208,25 @@ func (t *keyTree) hasForgotten() bool {
 	return !t.tree.HasAll(0, math.MaxUint64)
 }
 
-// countForgotten returns how many keys were forgotten one by one.
-func (t *keyTree) countForgotten() int {
+// hasDay reports whether the tree has a leaf of a day.
+func (t *keyTree) hasDay(day uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.tree.CountGaps(1 << leafBits)
+	return t.tree.HasAny(leavesOf(day))
+}
+
+// countForgotten returns how many keys of each day were forgotten one by one, and how many these are.
+func (t *keyTree) countForgotten() (byDay map[uint64]int, all int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	byDay = map[uint64]int{}
+	for first, last := range t.tree.Gaps() {
+		if last-first < 1<<leafBits-1 { // else whole days were forgotten
+			byDay[first>>leafBits]++
+			all++
+		}
+	}
+	return byDay, all
 }
 
 // newDayKey makes the key of a day, and returns it wrapped, too.

@@ -194,7 +194,7 @@ func (j *Journal) write(ctx context.Context, batch []Entry) bool {
 	defer cancel()
 	n, err := j.Store.Write(ctx, batch)
 	j.written.Add(uint64(n))
-	if err == nil {
+	if err = j.dropLost(ctx, err); err == nil {
 		j.isFailing.Store(false)
 		return true
 	}
@@ -203,6 +203,24 @@ func (j *Journal) write(ctx context.Context, batch []Entry) bool {
 		j.Log.WarnContext(ctx, "journal not written", "entries", len(batch), "err", err)
 	}
 	return false
+}
+
+// dropLost counts entries that an error says cannot be written, for the keys of their days are gone, and returns any
+// other error. To try them again would be of no use.
+func (j *Journal) dropLost(ctx context.Context, err error) error {
+	lost := &ForgottenDaysError{}
+	if err := lost.add(err); err != nil || lost.Count() == 0 {
+		return err
+	}
+	j.dropped.Add(uint64(lost.Count()))
+	j.Log.ErrorContext(ctx, "journal entries dropped", "entries", lost.Count(), "err", lost)
+	return nil
+}
+
+// WriteNow writes entries without waiting for Run. It counts what cannot be written as Run does.
+func (j *Journal) WriteNow(ctx context.Context, entries []Entry) error {
+	_, err := j.Store.Write(ctx, entries)
+	return j.dropLost(ctx, err)
 }
 
 // RunDuties catches up what is missing, signs the days that are over, removes those that are too old and counts what is
