@@ -302,3 +302,32 @@ func TestO1ManyProcessesChangeOneFile(t *testing.T) {
 		t.Errorf("the file has forgotten %d keys, want 160", n)
 	}
 }
+
+// TestJ7ADayThatAnotherNodeDeletedIsWrittenUnderItsNewKey: the clock of one node is ahead, and its sweep deletes a day
+// that two nodes write. Both go on to write it. What the other node writes opens after a restart, too: under the key
+// that went with the day nobody could ever read it.
+func TestJ7ADayThatAnotherNodeDeletedIsWrittenUnderItsNewKey(t *testing.T) {
+	t.Parallel()
+	keys, at := journal.NewKeys(), pgtest.Get(t).Schema(t)
+	open := func() journal.Store {
+		st, err := journal.OpenPostgres(t.Context(), at, keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = st.Close() })
+		return st
+	}
+	one, other := open(), open()
+	write(t, one, canaryEntry(keys, 200))
+	write(t, other, canaryEntry(keys, 201))
+	if err := errors.Join(one.Sign(t.Context(), day.AddDate(0, 3, 0)), one.Expire(t.Context(), day.AddDate(0, 2, 0)),
+		one.Expire(t.Context(), day.AddDate(-1, 0, 0))); err != nil {
+		t.Fatal(err)
+	}
+	write(t, one, canaryEntry(keys, 202))
+	last := canaryEntry(keys, 203)
+	write(t, other, last)
+	if _, err := open().Show(t.Context(), last.Record.ID); err != nil {
+		t.Error(err)
+	}
+}

@@ -264,11 +264,9 @@ func (s *tableStore) expireGap(ctx context.Context, gap span) (isDone bool, err 
 	if gap.begin > 0 {
 		first = dayOf(time.UnixMilli(gap.begin))
 	}
-	for _, table := range []string{"journal_chains", "journal_keys"} {
-		if _, err := s.ExecContext(ctx, `DELETE FROM `+table+` WHERE day >= $1 AND day < $2`, first,
-			dayOf(time.UnixMilli(gap.end))); err != nil {
-			return false, err
-		}
+	if _, err := s.ExecContext(ctx, `DELETE FROM journal_chains WHERE day >= $1 AND day < $2`, first,
+		dayOf(time.UnixMilli(gap.end))); err != nil {
+		return false, err
 	}
 	for statement, unit := range map[string]int64{
 		`DELETE FROM journal_rollups WHERE start >= $1 AND start < $2`: 1,

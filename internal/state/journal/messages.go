@@ -149,15 +149,20 @@ var besideTables = []string{"journal_messages", "journal_personal"}
 // gone already go into a partition for whatever has none.
 func makeBesidePartitions(ctx context.Context, conn *sql.Conn, at time.Time) error {
 	begin, end := spanOfDay(at)
-	const isInDefault = "23514"
 	for _, table := range besideTables {
 		_, err := conn.ExecContext(ctx, fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s_%s PARTITION OF %[1]s
 			FOR VALUES FROM (%[3]d) TO (%d)`, table, at.UTC().Format("20060102"), begin, end))
-		if fault, ok := errors.AsType[*pgconn.PgError](err); err != nil && (!ok || fault.Code != isInDefault) {
+		if err != nil && !isOutsidePartition(err) {
 			return err
 		}
 	}
 	return nil
+}
+
+// isOutsidePartition reports whether PostgreSQL has no partition for a row, or has rows of a new one in the default.
+func isOutsidePartition(err error) bool {
+	fault, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && fault.Code == "23514"
 }
 
 // restPartitions returns the statements that make the partitions for days that have none. Their names are those of no

@@ -243,7 +243,7 @@ const (
 )
 
 // dropPartitions drops the partitions of tables whose days, or months, ended before a day, and that have no day that is
-// kept.
+// kept. The key of a day goes with its frames.
 func (s *tableStore) dropPartitions(ctx context.Context, day time.Time, kept daySet, tables ...string) error {
 	names, err := readRows(ctx, s, func(name *string) []any { return []any{name} }, `SELECT c.relname
 		FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
@@ -255,7 +255,17 @@ func (s *tableStore) dropPartitions(ctx context.Context, day time.Time, kept day
 		if !isOfBefore(name, day) || kept.isInPartition(name) {
 			continue
 		}
-		if _, err := s.ExecContext(ctx, `DROP TABLE IF EXISTS `+pgx.Identifier{name}.Sanitize()); err != nil {
+		if err := s.inTx(ctx, func(tx *sql.Tx) error {
+			if _, err := tx.ExecContext(ctx, `DROP TABLE IF EXISTS `+pgx.Identifier{name}.Sanitize()); err != nil {
+				return err
+			}
+			day, isOfFrames := strings.CutPrefix(name, "journal_frames_")
+			if !isOfFrames {
+				return nil
+			}
+			_, err := tx.ExecContext(ctx, `DELETE FROM journal_keys WHERE replace(day, '-', '') = $1`, day)
+			return err
+		}); err != nil {
 			return err
 		}
 	}

@@ -1,12 +1,14 @@
 package journal
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -164,8 +166,9 @@ func (db *database) write(ctx context.Context, entries []Entry) (added int, err 
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if added, err = db.writeOnce(ctx, entries); errors.Is(err, errClosed) {
+	if added, err = db.writeOnce(ctx, entries); errors.Is(err, errClosed) || errors.Is(err, errDayGone) {
 		db.beginChains()
+		db.keys.Clear()
 		added, err = db.writeOnce(ctx, entries)
 	}
 	for errors.Is(err, errForgotten) { // by an erasure that came between: the next try leaves it out
@@ -176,6 +179,9 @@ func (db *database) write(ctx context.Context, entries []Entry) (added int, err 
 
 // errClosed says that a chain of this process was closed, for its day is over.
 var errClosed = errors.New("journal: the day is over, and its chains are closed")
+
+// errDayGone says that another node, or a sweep of this one, has deleted a day since its key was read.
+var errDayGone = errors.New("journal: the day was deleted meanwhile")
 
 // beginChains has the next entries begin other chains.
 func (db *database) beginChains() {
@@ -212,13 +218,19 @@ func (db *database) writeOnce(ctx context.Context, entries []Entry) (added int, 
 		return 0, cmp.Or(err, lost)
 	}
 	heads, err := db.insertEntries(ctx, conn, fresh)
+	if err == nil {
+		err = db.upsertRecords(ctx, tx, fresh)
+	}
+	if isOutsidePartition(err) {
+		return 0, fmt.Errorf("%w: %w", errDayGone, err)
+	}
 	if err != nil {
 		return 0, err
 	}
-	if err := db.upsertRecords(ctx, tx, fresh); err != nil {
+	if err := db.putHeads(ctx, tx, heads); err != nil {
 		return 0, err
 	}
-	if err := db.putHeads(ctx, tx, heads); err != nil {
+	if err := db.checkDays(ctx, tx, heads); err != nil {
 		return 0, err
 	}
 	if err := tx.Commit(); err != nil {
@@ -298,6 +310,27 @@ func (db *database) putHeads(ctx context.Context, tx *sql.Tx, heads map[string]*
 		}
 		if n, err := result.RowsAffected(); err != nil || n == 0 {
 			return cmp.Or(err, errClosed)
+		}
+	}
+	return nil
+}
+
+// checkDays returns errDayGone if the days of chains do not have the keys that their entries were sealed with. Where
+// several nodes write, one may delete a day while another has its key in memory. From the insertion to the end of the
+// transaction no day goes.
+func (db *database) checkDays(ctx context.Context, tx *sql.Tx, heads map[string]*chainHead) error {
+	if !db.numbered {
+		return nil
+	}
+	for _, day := range sortedKeys(heads) {
+		var wrapped []byte
+		err := tx.QueryRowContext(ctx, `SELECT wrapped FROM journal_keys WHERE day = $1`, day).Scan(&wrapped)
+		key := db.keyOf(day)
+		if errors.Is(err, sql.ErrNoRows) || err == nil && (key == nil || !bytes.Equal(wrapped, key.wrapped)) {
+			return fmt.Errorf("%w: %s", errDayGone, day)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -43,9 +43,10 @@ type authenticationKey struct {
 
 // A dayKey is the key of a day, and the tree that it belongs to.
 type dayKey struct {
-	key  []byte
-	tree *keyTree
-	day  uint64 // days since 1970
+	key     []byte
+	wrapped []byte // as the store has it
+	tree    *keyTree
+	day     uint64 // days since 1970
 }
 
 const (
@@ -254,7 +255,7 @@ func (k *Keys) unwrap(day string, wrapped []byte) (*dayKey, error) {
 		if name := hex.EncodeToString(open[keyLen:]); name != k.tree.name {
 			return nil, fmt.Errorf("%w: the tree %s of the day %s is not that of this file", errSealed, name, day)
 		}
-		return &dayKey{open[:keyLen:keyLen], k.tree, dayNumber(at.UnixMilli())}, nil
+		return &dayKey{open[:keyLen:keyLen], wrapped, k.tree, dayNumber(at.UnixMilli())}, nil
 	}
 	return nil, fmt.Errorf("%w: all nodes of one journal have the same journal-keys.json", errSealed)
 }
