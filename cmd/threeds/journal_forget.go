@@ -30,7 +30,7 @@ func forgetKeys(ctx context.Context, cmd *cmdline.Invocation) error {
 		return err
 	}
 	if c.Journal.Keep == 0 {
-		return errors.New("journal forget: want journal.keep in the configuration: it says which days are over their time")
+		return errors.New("journal forget: the configuration has journal: off; want journal.keep, which says what days are old")
 	}
 	over := time.Now().Add(-c.Journal.Keep).UTC().Format(time.DateOnly)
 	return local.WithJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
@@ -39,9 +39,7 @@ func forgetKeys(ctx context.Context, cmd *cmdline.Invocation) error {
 		if err != nil {
 			return err
 		}
-		for _, d := range f.Kept {
-			fmt.Fprintf(cmd.Stderr, "threeds: %s keeps its keys: %s\n", d.Day, d.Why)
-		}
+		sayKept(cmd, f.Kept)
 		says := "%s of %s would go from the file, and %d stay; --yes forgets all keys of these days\n"
 		if *isSure && len(f.Days) > 0 {
 			if err := local.RecordJournal(ctx, *file, "journal.forget", "", map[string]any{"before": *before}); err != nil {
@@ -63,4 +61,19 @@ func forgetKeys(ctx context.Context, cmd *cmdline.Invocation) error {
 		}
 		return nil
 	})
+}
+
+// sayKept says which days keep their keys, and why: those that follow each other for the same reason in one line.
+func sayKept(cmd *cmdline.Invocation, kept []journal.KeptDay) {
+	for i := 0; i < len(kept); {
+		first := i
+		for i < len(kept) && kept[i].Why == kept[first].Why {
+			i++
+		}
+		days := kept[first].Day
+		if i-first > 1 {
+			days += " to " + kept[i-1].Day
+		}
+		fmt.Fprintf(cmd.Stderr, "threeds: %s keep their keys: %s: %s\n", terminal.Count(i-first, "day"), days, kept[first].Why)
+	}
 }
