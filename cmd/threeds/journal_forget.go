@@ -30,7 +30,7 @@ func forgetKeys(ctx context.Context, cmd *cmdline.Invocation) error {
 		return err
 	}
 	if c.Journal.Keep == 0 {
-		return errors.New("journal forget: the configuration has journal: off; want journal.keep, which says what days are old")
+		return errors.New("journal forget: the journal is off; want journal.keep in the configuration: older days may go")
 	}
 	over := time.Now().Add(-c.Journal.Keep).UTC().Format(time.DateOnly)
 	return local.WithJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
@@ -74,6 +74,7 @@ func sayKept(cmd *cmdline.Invocation, kept []journal.KeptDay) {
 		if i-first > 1 {
 			days += " to " + kept[i-1].Day
 		}
-		fmt.Fprintf(cmd.Stderr, "threeds: %s keep their keys: %s: %s\n", terminal.Count(i-first, "day"), days, kept[first].Why)
+		fmt.Fprintf(cmd.Stderr, "threeds: %s keep their keys: %s: %s\n", terminal.Count(i-first, "day"), days,
+			kept[first].Why)
 	}
 }

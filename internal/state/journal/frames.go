@@ -39,7 +39,8 @@ type frameItem struct {
 	id, kind, merchant string
 	card               []byte // see [Keys.CardHash]
 	billed             billedItem
-	sealed             []byte // salt and content, under the key of the authentication; see forgottenMark; nothing if erased
+	// sealed is salt and content, under the key of the authentication; see forgottenMark. It is nothing if erased.
+	sealed []byte
 
 	salt, content []byte // what was sealed, if the entry was opened
 	isForgotten   bool   // it was sealed under a key that was forgotten, so that it counts as erased

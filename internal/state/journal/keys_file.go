@@ -241,7 +241,7 @@ func (k *Keys) LimitNotice() string {
 	if all < k.maxForgotten*4/5 {
 		return ""
 	}
-	return fmt.Sprintf("journal-keys.json has forgotten the keys of %d erased authentications, and can forget those of %d "+
-		"more: threeds journal forget --before DAY makes room, by days that are over their time", all,
+	return fmt.Sprintf("journal-keys.json has forgotten the keys of %d erased authentications, and can forget those of "+
+		"%d more: threeds journal forget --before DAY makes room, by days that are over their time", all,
 		max(k.maxForgotten-all, 0))
 }

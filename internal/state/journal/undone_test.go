@@ -44,8 +44,9 @@ func TestK5AnErasureThatIsUndoneAfterItsTombstoneLosesNoBilling(t *testing.T) {
 	begin, _ := spanOfDay(at)
 	q := Query{Merchant: "shop"}
 	condition, args := db.where(q.ofErasure())
-	e := dayErasure{erasurePlan: erasurePlan{query: q, isForgetting: true}, db: db, begin: begin, condition: `made >= ? AND made < ? AND -made <= ? AND -made > ? AND ` + condition,
-		args: append([]any{begin, begin + dayLen, -begin, -(begin + dayLen)}, args...), by: "cli:jo"}
+	e := dayErasure{erasurePlan: erasurePlan{query: q, isForgetting: true}, db: db, begin: begin,
+		condition: `made >= ? AND made < ? AND -made <= ? AND -made > ? AND ` + condition,
+		args:      append([]any{begin, begin + dayLen, -begin, -(begin + dayLen)}, args...), by: "cli:jo"}
 	if err := db.inTx(t.Context(), func(tx *sql.Tx) error {
 		if _, _, err := e.do(context.Background(), tx); err != nil {
 			t.Fatal(err)
