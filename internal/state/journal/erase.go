@@ -222,7 +222,11 @@ func (db *database) blank(ctx context.Context, tx *sql.Tx, f *frame, places []pl
 	damaged := func(what string, err error) error {
 		return fmt.Errorf("%s from %d on of the chain %s: %w", what, f.first, f.chain, err)
 	}
-	items, err := db.openItems(ctx, f, isAtOneOf(places))
+	day, err := db.frameKey(ctx, f) // once, for a writer may have all keys of days read again
+	if err != nil {
+		return nil, damaged("entries", err)
+	}
+	items, err := day.openItems(f, f.body, isAtOneOf(places))
 	if err != nil {
 		return nil, damaged("entries", err)
 	}
@@ -245,11 +249,7 @@ func (db *database) blank(ctx context.Context, tx *sql.Tx, f *frame, places []pl
 	for i := range items {
 		text = items[i].append(text)
 	}
-	if err := db.replaceSealed(ctx, tx, f, "", text); err != nil {
-		return nil, err
-	}
-	day, err := db.frameKey(ctx, f)
-	if err != nil {
+	if err := db.replaceSealed(ctx, tx, f, day, "", text); err != nil {
 		return nil, err
 	}
 	for table, body := range map[string][]byte{"journal_messages": f.messages, "journal_personal": f.personal} {
@@ -271,7 +271,7 @@ func (db *database) blank(ctx context.Context, tx *sql.Tx, f *frame, places []pl
 		if !isAny {
 			text = nil
 		}
-		if err := db.replaceSealed(ctx, tx, f, table, text); err != nil {
+		if err := db.replaceSealed(ctx, tx, f, day, table, text); err != nil {
 			return nil, err
 		}
 	}
@@ -279,12 +279,13 @@ func (db *database) blank(ctx context.Context, tx *sql.Tx, f *frame, places []pl
 }
 
 // replaceSealed replaces a frame, or what a table has beside it, which goes without a text.
-func (db *database) replaceSealed(ctx context.Context, tx *sql.Tx, f *frame, table string, text []byte) error {
+func (db *database) replaceSealed(ctx context.Context, tx *sql.Tx, f *frame, day *dayKey, table string,
+	text []byte) error {
 	if text == nil {
 		_, err := tx.ExecContext(ctx, db.query(`DELETE FROM `+table+` WHERE frame = ? AND made = ?`), f.n, f.made)
 		return err
 	}
-	body, err := db.sealPacked(f, table, text, new([]byte))
+	body, err := day.sealPacked(f, table, text, new([]byte))
 	if err == nil {
 		_, err = tx.ExecContext(ctx,
 			db.query(`UPDATE `+cmp.Or(table, "journal_frames")+` SET body = ? WHERE frame = ? AND made = ?`),

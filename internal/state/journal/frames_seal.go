@@ -63,7 +63,7 @@ func (db *database) addFrame(w *framesToWrite, entries []*Entry, head *chainHead
 	db.items, db.messages, db.personal = items, messages, personal
 	f.last, f.link = head.seq, head.link
 	f.mac = db.ours.LinkMAC(f.chain, f.last, f.link)
-	return db.addSealed(w, &f, items, ifSet(hasMessages, messages), ifSet(hasPersonal, personal))
+	return db.addSealed(w, &f, day, items, ifSet(hasMessages, messages), ifSet(hasPersonal, personal))
 }
 
 // ifSet returns text, or nil if it is not wanted.
@@ -113,9 +113,9 @@ func (d *dayKey) openText(id, name string, sealed []byte, before int) (head, tex
 	return plain[:before:before], text, err
 }
 
-// addSealed seals a frame, and what stands beside it, and adds their rows.
-func (db *database) addSealed(w *framesToWrite, f *frame, items, messages, personal []byte) (err error) {
-	if f.body, err = db.sealPacked(f, "", items, &db.packed); err != nil {
+// addSealed seals a frame, and what stands beside it, under the key of its day, and adds their rows.
+func (db *database) addSealed(w *framesToWrite, f *frame, day *dayKey, items, messages, personal []byte) (err error) {
+	if f.body, err = day.sealPacked(f, "", items, &db.packed); err != nil {
 		return err
 	}
 	w.frames = append(w.frames, f.row())
@@ -127,7 +127,7 @@ func (db *database) addSealed(w *framesToWrite, f *frame, items, messages, perso
 		if beside.text == nil {
 			continue
 		}
-		body, err := db.sealPacked(f, beside.table, beside.text, &db.packed)
+		body, err := day.sealPacked(f, beside.table, beside.text, &db.packed)
 		if err != nil {
 			return err
 		}
@@ -136,11 +136,11 @@ func (db *database) addSealed(w *framesToWrite, f *frame, items, messages, perso
 	return nil
 }
 
-// sealPacked compresses what a frame has, or what a table has beside it, and seals it under the key of its day, which
-// must be known. The buffer may be used again. What is sealed already does not get smaller, but names of merchants do.
-func (db *database) sealPacked(f *frame, table string, text []byte, buffer *[]byte) ([]byte, error) {
+// sealPacked compresses what a frame has, or what a table has beside it, and seals it. The buffer may be used again.
+// What is sealed already does not get smaller, but names of merchants do.
+func (d *dayKey) sealPacked(f *frame, table string, text []byte, buffer *[]byte) ([]byte, error) {
 	*buffer = s2.Encode((*buffer)[:cap(*buffer)], text)
-	return seal(db.keyOf(f.day()).key, *buffer, f.name()+table)
+	return seal(d.key, *buffer, f.name()+table)
 }
 
 // append writes an item.

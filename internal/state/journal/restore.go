@@ -263,7 +263,7 @@ func (db *database) sealAgain(to *framesToWrite, f *openFrame) error {
 		items = item.append(items)
 		messages = db.appendSealed(messages, aead, f.entryName(i, "journal_messages"), f.messages[i])
 	}
-	return db.addSealed(to, &f.frame, items, ifSet(f.hasMessages, messages), nil)
+	return db.addSealed(to, &f.frame, day, items, ifSet(f.hasMessages, messages), nil)
 }
 
 // addPlaces adds the places of the entries of a frame. Those of erased ones keep others of the same id away.
