@@ -222,11 +222,7 @@ func (db *database) blank(ctx context.Context, tx *sql.Tx, f *frame, places []pl
 	damaged := func(what string, err error) error {
 		return fmt.Errorf("%s from %d on of the chain %s: %w", what, f.first, f.chain, err)
 	}
-	day, err := db.frameKey(ctx, f) // once, for a writer may have all keys of days read again
-	if err != nil {
-		return nil, damaged("entries", err)
-	}
-	items, err := day.openItems(f, f.body, isAtOneOf(places))
+	day, items, err := db.openFrame(ctx, f, isAtOneOf(places)) // once, for a writer may have keys of days read again
 	if err != nil {
 		return nil, damaged("entries", err)
 	}

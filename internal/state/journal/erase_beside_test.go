@@ -1,8 +1,11 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 )
 
 // TestJ6AWriterThatReadsKeysAgainEndsNoErasure: an entry comes late, after its day was signed, and its writer reads the
@@ -46,4 +49,32 @@ func TestJ6AWriterThatReadsKeysAgainEndsNoErasure(t *testing.T) {
 			t.Errorf("%d were erased, %v; want %d", n, err, frames)
 		}
 	})
+}
+
+// TestJ6ADayThatComesBackIsReadByAllNodes: journal.keep was too short for a while on a node, so that a day has gone, and an
+// import brings it back. The day has another key then. A node that remembers the key of before would say that somebody
+// has changed the entries, and an erasure would leave them out.
+func TestJ6ADayThatComesBackIsReadByAllNodes(t *testing.T) {
+	t.Parallel()
+	at, keys := pgtest.Get(t).Schema(t), NewKeys()
+	st, other := openRace(t, keys, func() (Store, error) { return OpenPostgres(t.Context(), at, keys) })
+	id := "00000000-0000-4000-8000-000000000000"
+	if d, err := other.Show(t.Context(), id); err != nil || d.IsChanged {
+		t.Fatal(d, err)
+	}
+	if err := errors.Join(st.Expire(t.Context(), raceDay.AddDate(0, 0, 3)),
+		st.Expire(t.Context(), raceDay.AddDate(-1, 0, 0))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Write(t.Context(), []Entry{{Kind: Answered, CardHash: keys.CardHash("4000000000000002"), Record: Record{
+		ID: id, Created: raceDay, Updated: raceDay, API: "emv", Merchant: "shop 0", Status: "completed", TransStatus: "Y",
+	}}}); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := other.Show(t.Context(), id); err != nil || d.IsChanged || d.TransStatus != "Y" {
+		t.Errorf("another node shows %+v, %v", d.Record, err)
+	}
+	if n, _, err := other.Erase(t.Context(), Query{Card: "4000000000000002"}); err != nil || n != 1 {
+		t.Errorf("another node erases %d, %v; want 1", n, err)
+	}
 }

@@ -177,11 +177,29 @@ func isAny(int, *frameItem) bool { return true }
 // openItems returns the entries of a frame, of which those that are wanted are opened. It returns errSealed for a frame
 // or an entry that is not as it was written.
 func (db *database) openItems(ctx context.Context, f *frame, isWanted func(int, *frameItem) bool) ([]frameItem, error) {
+	_, items, err := db.openFrame(ctx, f, isWanted)
+	return items, err
+}
+
+// openFrame is openItems that returns the key of the day, too.
+func (db *database) openFrame(ctx context.Context, f *frame, isWanted func(int, *frameItem) bool) (*dayKey, []frameItem,
+	error) {
 	day, err := db.frameKey(ctx, f)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return day.openItems(f, f.body, isWanted)
+	items, err := day.openItems(f, f.body, isWanted)
+	if errors.Is(err, errSealed) {
+		now, isOther, failed := db.readKeyAgain(ctx, f.day(), day)
+		if failed != nil {
+			return nil, nil, failed
+		}
+		if isOther {
+			day = now
+			items, err = day.openItems(f, f.body, isWanted)
+		}
+	}
+	return day, items, err
 }
 
 // frameKey returns the key of the day of a frame.

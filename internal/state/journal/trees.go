@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"crypto/cipher"
 	"crypto/rand"
@@ -286,6 +287,16 @@ func (db *database) dayKey(ctx context.Context, day string, create bool) (*dayKe
 			return nil, err
 		}
 	}
+	key, err := db.readKey(ctx, day)
+	if err != nil {
+		return nil, err
+	}
+	known, _ := db.keys.LoadOrStore(day, key)
+	return known.(*dayKey), nil
+}
+
+// readKey returns the key of a day that the database has.
+func (db *database) readKey(ctx context.Context, day string) (*dayKey, error) {
 	var wrapped []byte
 	err := db.QueryRowContext(ctx, db.query(`SELECT wrapped FROM journal_keys WHERE day = ?`), day).Scan(&wrapped)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -294,12 +305,25 @@ func (db *database) dayKey(ctx context.Context, day string, create bool) (*dayKe
 	if err != nil {
 		return nil, err
 	}
-	key, err := db.ours.unwrap(day, wrapped)
-	if err != nil {
-		return nil, err
+	return db.ours.unwrap(day, wrapped)
+}
+
+// readKeyAgain returns the key of a day that has taken the place of the one that was read before, if there is such a
+// key: another node has deleted the day, and somebody has written it again. A writer goes on with the key that it has,
+// until the database says that it is gone.
+func (db *database) readKeyAgain(ctx context.Context, day string, was *dayKey) (now *dayKey, isOther bool, err error) {
+	if !db.numbered { // a file in a directory is for one node
+		return nil, false, nil
 	}
-	known, _ := db.keys.LoadOrStore(day, key)
-	return known.(*dayKey), nil
+	now, err = db.readKey(ctx, day)
+	if errors.Is(err, errSealed) || err == nil && bytes.Equal(now.wrapped, was.wrapped) {
+		return nil, false, nil
+	}
+	if err == nil && db.mu.TryLock() { // else a writer is at work, and the next look remembers the key
+		db.keys.CompareAndSwap(day, was, now)
+		db.mu.Unlock()
+	}
+	return now, err == nil, err
 }
 
 // checkKeyFile says whether the newest key of a day opens under the keys of this process, where several
