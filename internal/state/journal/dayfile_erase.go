@@ -12,8 +12,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -187,7 +189,7 @@ func (e *folderEraser) signErasure(ctx context.Context, name string, digest []by
 		if !ok || !ids[idKey(entry.Record.ID)] || e.known.isErased(l.Chain, l.Seq) {
 			return nil
 		}
-		places = append(places, chainPlace{l.Chain, l.Seq})
+		places = append(places, chainPlace{l.Chain, l.Seq, entry.Record.ID})
 		rows = append(rows, []any{
 			entry.Record.Created.UnixMilli(), entry.Record.ID, string(entry.Kind), int64(0), int64(0), int64(1),
 		})
@@ -208,7 +210,7 @@ func (e *folderEraser) signErasure(ctx context.Context, name string, digest []by
 		return 0, err
 	}
 	n = len(places)
-	spent, unforgotten := e.spentOf(at, rows)
+	spent, unforgotten := e.spentOf(at, places)
 	if err := db.inTx(ctx, func(tx *sql.Tx) error {
 		for len(rows) > 0 {
 			some := rows[:min(len(rows), importBatch)]
@@ -218,28 +220,25 @@ func (e *folderEraser) signErasure(ctx context.Context, name string, digest []by
 			}
 			rows = rows[len(some):]
 		}
-		s := statement{kind: ErasureSeal, at: time.Now(), by: e.by, spent: spent}
-		return db.sealErasure(ctx, tx, s, places, &e.seal)
+		s := statement{kind: ErasureSeal, at: time.Now(), by: e.by}
+		return db.sealErasure(ctx, tx, s, places, spent, &e.seal)
 	}); err != nil {
 		return 0, err
 	}
 	e.unforgotten += unforgotten
-	e.Keys.forget(spent)
+	e.Keys.forget(slices.Collect(maps.Values(spent)))
 	return n, nil
 }
 
-// spentOf returns the keys of the authentications of rows of journal_places, which are to be forgotten: backups of the
-// database may have them. If there are too many, it says how many are not.
-func (e *folderEraser) spentOf(day time.Time, rows [][]any) (spent []spentLeaf, unforgotten int) {
-	ids := map[string]bool{}
-	for _, row := range rows {
-		ids[row[1].(string)] = true
+// spentOf returns the keys of the authentications of entries, by id, which are to be forgotten: backups of the database
+// may have them. If there are too many, it says how many are not.
+func (e *folderEraser) spentOf(day time.Time, places []chainPlace) (spent map[string]spentLeaf, unforgotten int) {
+	spent = map[string]spentLeaf{}
+	for _, p := range places {
+		spent[p.id] = spentLeaf{e.Keys.tree.name, e.Keys.tree.leafOf(dayNumber(day.UnixMilli()), p.id)}
 	}
-	if !e.Keys.mayForget(len(ids)) {
-		return nil, len(ids)
-	}
-	for _, id := range sortedKeys(ids) {
-		spent = append(spent, spentLeaf{e.Keys.tree.name, e.Keys.tree.leafOf(dayNumber(day.UnixMilli()), id)})
+	if !e.Keys.mayForget(len(spent)) {
+		return nil, len(spent)
 	}
 	return spent, 0
 }

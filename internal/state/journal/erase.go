@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -53,7 +54,7 @@ func (db *database) erase(ctx context.Context, plan erasurePlan) (authentication
 				by: cmp.Or(plan.query.By, nodeName()),
 			}
 			a, r, err = erasure.do(ctx, tx)
-			leaves, plan.seal = erasure.spent, erasure.seal
+			leaves, plan.seal = slices.Collect(maps.Values(erasure.spent)), erasure.seal
 			return err
 		}); errors.Is(err, errSealed) {
 			damaged = append(damaged, fmt.Errorf("nothing of the day %s was erased: %w", dayOf(time.UnixMilli(begin)), err))
@@ -85,7 +86,7 @@ type dayErasure struct {
 	args      []any
 	by        string
 
-	spent []spentLeaf // the keys to be forgotten when the transaction is committed
+	spent map[string]spentLeaf // the keys to be forgotten when the transaction is committed, by id
 }
 
 // do removes the records, in a transaction.
@@ -118,8 +119,8 @@ func (e *dayErasure) do(ctx context.Context, tx *sql.Tx) (authentications, recor
 		return 0, 0, err
 	}
 	// Tombstones come last: in SQLite they are in another file, and stay there when this transaction fails.
-	tombstone := statement{kind: ErasureSeal, at: time.Now(), by: e.by, spent: e.spent}
-	return n, len(erased), db.sealErasure(ctx, tx, tombstone, erased, &e.seal)
+	tombstone := statement{kind: ErasureSeal, at: time.Now(), by: e.by}
+	return n, len(erased), db.sealErasure(ctx, tx, tombstone, erased, e.spent, &e.seal)
 }
 
 // deleteRecords deletes the records of a condition, and what was made of them. It returns how many there were.
@@ -205,12 +206,9 @@ func (e *dayErasure) noteSpent(ctx context.Context, places []place) error {
 	if err != nil {
 		return err
 	}
-	ids := map[string]bool{}
+	e.spent = map[string]spentLeaf{}
 	for _, p := range places {
-		ids[p.id] = true
-	}
-	for _, id := range sortedKeys(ids) {
-		e.spent = append(e.spent, spentLeaf{day.tree.name, day.tree.leafOf(day.day, id)})
+		e.spent[p.id] = spentLeaf{day.tree.name, day.tree.leafOf(day.day, p.id)}
 	}
 	return nil
 }
@@ -239,7 +237,7 @@ func (db *database) blank(ctx context.Context, tx *sql.Tx, f *frame, places []pl
 		}
 		billed.add(f, item)
 		*item = frameItem{id: item.id, kind: item.kind}
-		erased = append(erased, chainPlace{f.chain, f.first + p.at})
+		erased = append(erased, chainPlace{f.chain, f.first + p.at, p.id})
 	}
 	var text []byte
 	for i := range items {

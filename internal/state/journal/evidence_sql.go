@@ -125,10 +125,11 @@ func (db *database) closeChains(ctx context.Context, day string) error {
 // sealLen is how many spans of entries one tombstone names at most.
 const sealLen = 10_000
 
-// A chainPlace is the number of an entry in a chain.
+// A chainPlace is the number of an entry in a chain, and the id of its authentication.
 type chainPlace struct {
 	chain string
 	seq   int64
+	id    string
 }
 
 // errNewHold says that a legal hold was set since an erasure has read which there are.
@@ -149,16 +150,17 @@ func (db *database) checkNoHold(ctx context.Context, tx *sql.Tx, seal *int64) er
 }
 
 // sealErasure makes the tombstones of entries that are about to lose their content, in the transaction that erases them
-// where seals are in the same database. It makes none, and returns errNewHold, if a legal hold was set behind a seal,
-// which it moves as checkNoHold does.
-func (db *database) sealErasure(ctx context.Context, tx *sql.Tx, s statement, all []chainPlace, seal *int64) error {
+// where seals are in the same database. Each names the keys that go with its entries, by id in spent. It makes none, and
+// returns errNewHold, if a legal hold was set behind a seal, which it moves as checkNoHold does.
+func (db *database) sealErasure(ctx context.Context, tx *sql.Tx, s statement, all []chainPlace,
+	spent map[string]spentLeaf, seal *int64) error {
 	check := func(to *database, tx *sql.Tx) error { return to.checkNoHold(ctx, tx, seal) }
 	slices.SortFunc(all, func(a, b chainPlace) int {
 		return cmp.Or(strings.Compare(a.chain, b.chain), cmp.Compare(a.seq, b.seq))
 	})
 	for len(all) > 0 {
-		s.erased, s.count = map[string][]erasedSpan{}, 0
-		spans := 0
+		s.erased, s.count, s.spent = map[string][]erasedSpan{}, 0, nil
+		spans, named := 0, map[string]bool{}
 		for len(all) > 0 {
 			r, of := all[0], s.erased[all[0].chain]
 			if n := len(of); n > 0 && of[n-1].last+1 == r.seq {
@@ -169,13 +171,15 @@ func (db *database) sealErasure(ctx context.Context, tx *sql.Tx, s statement, al
 				s.erased[r.chain] = append(of, erasedSpan{r.seq, r.seq})
 				spans++
 			}
+			if leaf, ok := spent[r.id]; ok && !named[r.id] {
+				s.spent, named[r.id] = append(s.spent, leaf), true
+			}
 			s.count++
 			all = all[1:]
 		}
 		if err := db.appendIf(ctx, tx, s, check); err != nil {
 			return err
 		}
-		s.spent = nil
 		check = func(*database, *sql.Tx) error { return nil } // the erasure has begun
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -40,21 +41,8 @@ func TestK5AnErasureThatIsUndoneAfterItsTombstoneLosesNoBilling(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	crash := errors.New("crash")
-	begin, _ := spanOfDay(at)
 	q := Query{Merchant: "shop"}
-	condition, args := db.where(q.ofErasure())
-	e := dayErasure{erasurePlan: erasurePlan{query: q, isForgetting: true}, db: db, begin: begin,
-		condition: `made >= ? AND made < ? AND -made <= ? AND -made > ? AND ` + condition,
-		args:      append([]any{begin, begin + dayLen, -begin, -(begin + dayLen)}, args...), by: "cli:jo"}
-	if err := db.inTx(t.Context(), func(tx *sql.Tx) error {
-		if _, _, err := e.do(context.Background(), tx); err != nil {
-			t.Fatal(err)
-		}
-		return crash
-	}); !errors.Is(err, crash) {
-		t.Fatal(err)
-	}
+	eraseUndone(t, db, q, at)
 	if got := billing(); got != before {
 		t.Fatalf("at once: %d, want %d", got, before)
 	}
@@ -69,5 +57,56 @@ func TestK5AnErasureThatIsUndoneAfterItsTombstoneLosesNoBilling(t *testing.T) {
 	}
 	if got := billing(); got != before {
 		t.Errorf("after the erasure was asked for again billing has %d, want %d", got, before)
+	}
+}
+
+// TestJ6AnErasureOfManyEntriesThatIsUndoneForgetsNoKey: a tombstone names ten thousand spans of entries at most. The
+// erasure of more of them is undone behind its tombstones. If the first one named all keys, those of the entries that
+// the others name would be forgotten, though they are there, and a hold may be set on them meanwhile.
+func TestJ6AnErasureOfManyEntriesThatIsUndoneForgetsNoKey(t *testing.T) {
+	t.Parallel()
+	st, keys := openTestFiles(t)
+	at := time.Date(2026, 3, 30, 12, 0, 0, 0, time.UTC)
+	var all []Entry
+	for n := range 2 * (sealLen + frameLen) { // each second one stays
+		all = append(all, Entry{Kind: Answered, Record: Record{
+			ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Created: at, Updated: at, API: "emv",
+			Merchant: fmt.Sprint("shop ", n%2), Status: "completed", TransStatus: "Y",
+		}})
+	}
+	for some := range slices.Chunk(all, batchLen) {
+		if _, err := st.Write(t.Context(), some); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db, err := st.(*fileStore).month(t.Context(), "2026-03", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eraseUndone(t, db, Query{Merchant: "shop 0"}, at)
+	if err := st.Sign(t.Context(), at); err != nil { // the duty of the next minute reads the tombstones
+		t.Fatal(err)
+	}
+	if n := CountForgotten(keys); n != 0 {
+		t.Errorf("%d keys were forgotten, and all entries are there", n)
+	}
+}
+
+// eraseUndone erases from a day in a transaction that is undone after its tombstones.
+func eraseUndone(t *testing.T, db *database, q Query, at time.Time) {
+	t.Helper()
+	crash := errors.New("crash")
+	begin, _ := spanOfDay(at)
+	condition, args := db.where(q.ofErasure())
+	e := dayErasure{erasurePlan: erasurePlan{query: q, isForgetting: true}, db: db, begin: begin,
+		condition: recordsOfTime + condition,
+		args:      append([]any{begin, begin + dayLen, -begin, -(begin + dayLen)}, args...), by: "cli:jo"}
+	if err := db.inTx(t.Context(), func(tx *sql.Tx) error {
+		if _, _, err := e.do(context.Background(), tx); err != nil {
+			t.Fatal(err)
+		}
+		return crash
+	}); !errors.Is(err, crash) {
+		t.Fatal(err)
 	}
 }
