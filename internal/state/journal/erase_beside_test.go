@@ -51,9 +51,9 @@ func TestJ6AWriterThatReadsKeysAgainEndsNoErasure(t *testing.T) {
 	})
 }
 
-// TestJ6ADayThatComesBackIsReadByAllNodes: journal.keep was too short for a while on a node, so that a day has gone, and an
-// import brings it back. The day has another key then. A node that remembers the key of before would say that somebody
-// has changed the entries, and an erasure would leave them out.
+// TestJ6ADayThatComesBackIsReadByAllNodes: journal.keep was too short for a while on a node, so that a day has gone.
+// An import brings it back, and the day has another key then. A node that remembers the key of before would say that
+// somebody has changed the entries, and an erasure would leave them out.
 func TestJ6ADayThatComesBackIsReadByAllNodes(t *testing.T) {
 	t.Parallel()
 	at, keys := pgtest.Get(t).Schema(t), NewKeys()
@@ -66,9 +66,10 @@ func TestJ6ADayThatComesBackIsReadByAllNodes(t *testing.T) {
 		st.Expire(t.Context(), raceDay.AddDate(-1, 0, 0))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := st.Write(t.Context(), []Entry{{Kind: Answered, CardHash: keys.CardHash("4000000000000002"), Record: Record{
+	again := Entry{Kind: Answered, CardHash: keys.CardHash("4000000000000002"), Record: Record{
 		ID: id, Created: raceDay, Updated: raceDay, API: "emv", Merchant: "shop 0", Status: "completed", TransStatus: "Y",
-	}}}); err != nil {
+	}}
+	if _, err := st.Write(t.Context(), []Entry{again}); err != nil {
 		t.Fatal(err)
 	}
 	if d, err := other.Show(t.Context(), id); err != nil || d.IsChanged || d.TransStatus != "Y" {

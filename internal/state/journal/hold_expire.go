@@ -38,16 +38,16 @@ type dayEntries struct {
 // findHeldDays returns the days that ended before a time and have something that a hold holds. Somebody may have
 // changed the rows for searches. So where they show nothing that is held, the sealed entries of the day are read,
 // before something of it goes from the table. With isKnown false seals were changed, which is reported: then nothing
-// may go.
-func (e *evidence) findHeldDays(ctx context.Context, table string, before time.Time) (held daySet, isKnown bool,
-	err error) {
-	holds, _, err := e.readHolds(ctx)
+// may go. Seal is the newest one that holds follow from.
+func (e *evidence) findHeldDays(ctx context.Context, table string, before time.Time) (held daySet, seal int64,
+	isKnown bool, err error) {
+	holds, seal, err := e.readHolds(ctx)
 	if _, isFault := errors.AsType[*faultError](err); isFault {
-		return nil, false, nil
+		return nil, 0, false, nil
 	}
 	held = daySet{}
 	if err != nil || len(holds) == 0 {
-		return held, true, err
+		return held, seal, true, err
 	}
 	e.memo.mu.Lock()
 	defer e.memo.mu.Unlock()
@@ -76,13 +76,13 @@ func (e *evidence) findHeldDays(ctx context.Context, table string, before time.T
 		return nil
 	})
 	if err != nil {
-		return held, true, err
+		return held, seal, true, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	chains, err := e.chains(ctx)
 	if err != nil {
-		return held, true, err
+		return held, seal, true, err
 	}
 	lost, err := e.lost(ctx, chains, dayOf(before.AddDate(0, 0, -1)))
 	for _, name := range lost { // what is left of them stays
@@ -90,7 +90,7 @@ func (e *evidence) findHeldDays(ctx context.Context, table string, before time.T
 			held[day] = true
 		}
 	}
-	return held, true, err
+	return held, seal, true, err
 }
 
 // lookAtDay says whether a day has something held. was is what is known of it.
@@ -167,16 +167,17 @@ func (db *database) hasHeld(ctx context.Context, day string, holds []Hold) (isHe
 }
 
 // findKeptDays returns the days before a time that stay for a hold. A day that has gone does not come back for a hold
-// that is set later. It is not ok as findHeldDays is not.
-func (e *evidence) findKeptDays(ctx context.Context, before time.Time) (daySet, bool, error) {
-	held, isKnown, err := e.findHeldDays(ctx, "journal_frames", before)
+// that is set later. Seal and isKnown are those of findHeldDays.
+func (e *evidence) findKeptDays(ctx context.Context, before time.Time) (kept daySet, seal int64, isKnown bool,
+	err error) {
+	held, seal, isKnown, err := e.findHeldDays(ctx, "journal_frames", before)
 	if err != nil || !isKnown {
-		return nil, isKnown, err
+		return nil, 0, isKnown, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	maps.DeleteFunc(held, func(day string, _ bool) bool { return !e.known.hasDay(day) })
-	return held, true, nil
+	return held, seal, true, nil
 }
 
 // runs returns the days of a set as runs of days that follow each other, the oldest first.
@@ -209,12 +210,17 @@ func (s daySet) gaps(end time.Time) (all []span) {
 }
 
 // expire notes that days before one are over their time, but for those that holds keep. It removes the seals that say
-// nothing of days and holds that are kept.
-func (e *evidence) expire(ctx context.Context, since string, kept daySet) error {
+// nothing of days and holds that are kept. It notes nothing, and returns errNewHold, if a hold was set behind the seal.
+func (e *evidence) expire(ctx context.Context, since string, kept daySet, seal int64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.refresh(ctx); err != nil {
 		return e.report(err)
+	}
+	for n := range e.known.holds {
+		if n > seal {
+			return errNewHold
+		}
 	}
 	// The clock of the node of the last sweep may be ahead, or the time was shorter then. Days that it found held stay.
 	days := maps.Clone(kept)

@@ -117,6 +117,33 @@ func TestJ6AHoldThatIsSetWhileAnErasureBeginsHolds(t *testing.T) {
 	})
 }
 
+// TestJ6AHoldThatIsSetWhileRetentionBeginsHolds: retention has read which holds there are. Before it notes which days
+// go, somebody sets a hold, and is told that it is set. The day that it holds stays: else evidence that a court wants
+// would be gone.
+func TestJ6AHoldThatIsSetWhileRetentionBeginsHolds(t *testing.T) {
+	t.Parallel()
+	eachTwice(t, func(t *testing.T, keys *Keys, open func() (Store, error)) {
+		st, other := openRace(t, keys, open)
+		isSet := false
+		e := st.(heldParts).evidenceOf()
+		e.parts = &partsWithOther{evidenceParts: e.parts, do: func() {
+			if _, err := other.AddHold(t.Context(), Hold{Name: "case 1", Merchant: "shop 0"}); err != nil {
+				t.Fatal(err)
+			}
+			isSet = true
+		}}
+		for range 2 { // as the next minute does
+			if err := st.Expire(t.Context(), raceDay.AddDate(0, 2, 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		page, err := other.Search(t.Context(), Query{Merchant: "shop 0"})
+		if err != nil || !isSet || len(page.Records) != 2 {
+			t.Errorf("the hold was set: %t; %d of 2 that are held are left, %v", isSet, len(page.Records), err)
+		}
+	})
+}
+
 // TestJ6AHeadDoesNotMakeAnErasureBeginAgain: the seal of each minute comes while an erasure begins. If it made it begin
 // again, an erasure of many days would never end.
 func TestJ6AHeadDoesNotMakeAnErasureBeginAgain(t *testing.T) {

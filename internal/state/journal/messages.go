@@ -182,7 +182,7 @@ func (s *tableStore) expireBeside(ctx context.Context, table string, before time
 		return err
 	} else if isAny {
 		var isKnown bool
-		if held, isKnown, err = s.evidence.findHeldDays(ctx, table, last); err != nil || !isKnown {
+		if held, _, isKnown, err = s.evidence.findHeldDays(ctx, table, last); err != nil || !isKnown {
 			return err
 		}
 	}
@@ -213,7 +213,7 @@ func (s *fileStore) expireBeside(ctx context.Context, table string, before time.
 		if isAny, err := db.isBesideBefore(ctx, table, last); err != nil || !isAny {
 			return false, err
 		}
-		held, isKnown, err := s.evidence.findHeldDays(ctx, table, last)
+		held, _, isKnown, err := s.evidence.findHeldDays(ctx, table, last)
 		if err != nil || !isKnown {
 			return false, err
 		}

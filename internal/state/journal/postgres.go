@@ -280,14 +280,16 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 	if s.oldest.Load() == 0 { // all of it is hidden until it is known what holds keep
 		s.hideBefore(last, nil)
 	}
-	kept, isKnown, err := s.evidence.findKeptDays(ctx, last)
+	kept, seal, isKnown, err := s.evidence.findKeptDays(ctx, last)
 	if err != nil || !isKnown {
 		return err
 	}
 	if len(kept) == 0 {
 		s.hideBefore(last, nil)
 	}
-	if err := s.evidence.expire(ctx, dayOf(last), kept); err != nil {
+	if err := s.evidence.expire(ctx, dayOf(last), kept, seal); errors.Is(err, errNewHold) {
+		return nil // the next call heeds it
+	} else if err != nil {
 		return err
 	}
 	if err := s.bookExpired(ctx, last.UnixMilli()); err != nil {

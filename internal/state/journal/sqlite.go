@@ -343,14 +343,16 @@ func (s *fileStore) Expire(ctx context.Context, before time.Time) error {
 	if s.oldest.Load() == 0 { // all of it is hidden until it is known what holds keep
 		s.hideBefore(before, nil)
 	}
-	kept, isKnown, err := s.evidence.findKeptDays(ctx, before)
+	kept, seal, isKnown, err := s.evidence.findKeptDays(ctx, before)
 	if err != nil || !isKnown {
 		return err
 	}
 	if len(kept) == 0 {
 		s.hideBefore(before, nil)
 	}
-	if err := s.evidence.expire(ctx, dayOf(before), kept); err != nil {
+	if err := s.evidence.expire(ctx, dayOf(before), kept, seal); errors.Is(err, errNewHold) {
+		return nil // the next call heeds it
+	} else if err != nil {
 		return err
 	}
 	months, err := s.present()
