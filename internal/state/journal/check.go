@@ -141,7 +141,7 @@ func (db *database) findMisplaced(ctx context.Context) (map[int64]bool, error) {
 func (db *database) checkDay(ctx context.Context, begin int64, now time.Time, isMisplaced bool) (faults []error,
 	err error) {
 	day := dayOf(time.UnixMilli(begin))
-	if err := db.dropForgotten(ctx, begin); err != nil {
+	if err := db.dropForgotten(ctx, begin, idsOfRecords, begin, begin+dayLen, -begin, -begin-dayLen); err != nil {
 		return nil, err
 	}
 	c, err := db.compareHours(ctx, begin)

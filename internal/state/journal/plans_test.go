@@ -215,6 +215,23 @@ func TestJ5SearchOfFilesUsesAnIndex(t *testing.T) {
 	}
 }
 
+// TestJ5AMinuteReadsTheRecordsOfADay: each minute a server looks at a day for authentications whose keys were
+// forgotten. It reads the records of that day alone: those of a month may be sixty million.
+func TestJ5AMinuteReadsTheRecordsOfADay(t *testing.T) {
+	t.Parallel()
+	st, keys := openTestPostgres(t)
+	writeForPlans(t, st, keys)
+	db := st.(*tableStore).database
+	if _, err := db.ExecContext(t.Context(), `ANALYZE journal_records`); err != nil {
+		t.Fatal(err)
+	}
+	begin, end := spanOfDay(planned.AddDate(0, 0, -1))
+	if rows, _ := db.explain(t, db.query(idsOfRecords), []any{begin, end, -begin, -end}); rows == 0 ||
+		rows > 2*plannedRecords/plannedDays {
+		t.Errorf("%.0f rows are read, and a day has %d", rows, plannedRecords/plannedDays)
+	}
+}
+
 // TestJ5TimeAlonePages: what is searched by time alone comes in pages, each record once.
 func TestJ5TimeAlonePages(t *testing.T) {
 	t.Parallel()

@@ -135,7 +135,10 @@ func (db *database) countChangedRows(ctx context.Context, day string) (n int, er
 		return 0, err
 	}
 	begin, end := spanOfDay(at)
-	if err := db.dropForgotten(ctx, begin); err != nil {
+	if err := db.dropForgotten(ctx, begin, idsOfRecords, begin, end, -begin, -end); err != nil {
+		return 0, err
+	}
+	if err := db.dropForgotten(ctx, begin, idsOfPlaces, begin, end); err != nil {
 		return 0, err
 	}
 	all, places, err := db.readSealedRows(ctx, begin)

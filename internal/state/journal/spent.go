@@ -133,9 +133,16 @@ func (e *evidence) liveLeaves(ctx context.Context, erased map[string][]erasedSpa
 	return live, nil
 }
 
+// idsOfRecords reads the ids of the records of a day by an index, and idsOfPlaces those of its places, for which all
+// places of a partition, or of the file of a month, are read.
+const (
+	idsOfRecords = `SELECT id FROM journal_records WHERE made >= ? AND made < ? AND -made <= ? AND -made > ?`
+	idsOfPlaces  = `SELECT DISTINCT id FROM journal_places WHERE made >= ? AND made < ? AND gone = 0`
+)
+
 // dropForgotten deletes the rows for searches of authentications of a day whose keys were forgotten. A database that
-// was restored from before an erasure has such rows.
-func (db *database) dropForgotten(ctx context.Context, begin int64) error {
+// was restored from before an erasure has such rows. It looks at the ids that a statement reads.
+func (db *database) dropForgotten(ctx context.Context, begin int64, text string, args ...any) error {
 	day, err := db.dayKey(ctx, dayOf(time.UnixMilli(begin)), false)
 	if errors.Is(err, errSealed) || err == nil && day.isWhole() {
 		return nil // the check of the chain says what does not open
@@ -143,19 +150,35 @@ func (db *database) dropForgotten(ctx context.Context, begin int64) error {
 	if err != nil {
 		return err
 	}
-	ids, err := readRows(ctx, db, func(id *string) []any { return []any{id} },
-		db.query(`SELECT id FROM journal_records WHERE made >= ? AND made < ? UNION
-			SELECT id FROM journal_places WHERE made >= ? AND made < ? AND gone = 0`), begin, begin+dayLen, begin, begin+dayLen)
+	ids, err := db.forgottenIDs(ctx, day, text, args...)
 	if err != nil {
 		return err
 	}
-	ids = slices.DeleteFunc(ids, func(id string) bool { return !day.isForgotten(id) })
 	for some := range slices.Chunk(ids, 500) {
 		if err := db.dropRecords(ctx, begin, some); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// forgottenIDs returns the ids that a statement reads whose keys were forgotten, of which there are few.
+func (db *database) forgottenIDs(ctx context.Context, day *dayKey, text string, args ...any) (ids []string, err error) {
+	rows, err := db.QueryContext(ctx, db.query(text), args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		if day.isForgotten(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, rows.Err()
 }
 
 // dropRecords deletes rows for searches of a day by the ids of their records, and marks the places of these as erased.
