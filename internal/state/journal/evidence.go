@@ -119,10 +119,10 @@ func (e *evidence) refresh(ctx context.Context) (err error) {
 		return &faultError{fmt.Sprintf("the seals before %d are gone", e.known.first)}
 	}
 	e.seen, e.hash = newest.N, e.known.hash
-	finished, rest, err := e.finishedErasures(ctx, e.known.spent)
+	finished, rest := e.finishedErasures(ctx, e.known.spent)
 	e.known.spent = rest
 	e.keys.forgetInMemory(finished)
-	return err
+	return nil
 }
 
 // append appends a seal behind those that are known.

@@ -60,9 +60,9 @@ type spentKeys struct {
 // finishedErasures divides keys that tombstones name into those that may be forgotten, and the rest, whose entries are
 // there. In SQLite a tombstone stands in another file than what it is about, and stays when the transaction of that
 // fails: the entries are there, with what is billed of them, until the same erasure is done once more. In PostgreSQL
-// somebody may have put the seals of a copy into the place of those of the journal.
-func (e *evidence) finishedErasures(ctx context.Context, spent []spentKeys) (finished []spentLeaf, rest []spentKeys,
-	err error) {
+// somebody may have put the seals of a copy into the place of those of the journal. Entries that cannot be read keep
+// nobody from reading seals: other duties say what is wrong with them.
+func (e *evidence) finishedErasures(ctx context.Context, spent []spentKeys) (finished []spentLeaf, rest []spentKeys) {
 	for _, s := range spent {
 		leaves := slices.DeleteFunc(slices.Clone(s.leaves), func(l spentLeaf) bool {
 			return l.tree != e.keys.tree.name || !e.keys.tree.has(l.leaf)
@@ -71,12 +71,9 @@ func (e *evidence) finishedErasures(ctx context.Context, spent []spentKeys) (fin
 			continue
 		}
 		live, err := e.liveLeaves(ctx, s.erased)
-		if errors.Is(err, errSealed) { // what the entries are nobody knows, so the keys stay
+		if err != nil { // what the entries are nobody knows, so the keys stay until the next look
 			rest = append(rest, spentKeys{leaves, s.erased})
 			continue
-		}
-		if err != nil {
-			return nil, spent, err
 		}
 		var left []spentLeaf
 		for _, l := range leaves {
@@ -90,7 +87,7 @@ func (e *evidence) finishedErasures(ctx context.Context, spent []spentKeys) (fin
 			rest = append(rest, spentKeys{left, s.erased})
 		}
 	}
-	return finished, rest, nil
+	return finished, rest
 }
 
 // liveLeaves returns the keys of the authentications whose entries are in the frames that a tombstone is about, and
