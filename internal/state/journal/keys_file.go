@@ -242,6 +242,5 @@ func (k *Keys) LimitNotice() string {
 		return ""
 	}
 	return fmt.Sprintf("journal-keys.json has forgotten the keys of %d erased authentications, and can forget those of "+
-		"%d more: threeds journal forget --before DAY makes room, by days that are over their time", all,
-		max(k.maxForgotten-all, 0))
+		"%d more; threeds journal forget --before DAY makes room", all, max(k.maxForgotten-all, 0))
 }
