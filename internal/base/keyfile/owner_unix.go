@@ -87,13 +87,15 @@ func lockDir(dir string) (unlock func(), err error) {
 	return func() { _ = d.Close() }, nil // which ends the lock
 }
 
-// removeTemps removes the temporary files of a directory.
+// removeTemps removes the temporary files of a directory, but for those of others that it may not remove.
 func removeTemps(dir string) error {
 	all, err := os.ReadDir(dir)
 	for _, entry := range all {
 		number, isTemp := strings.CutPrefix(entry.Name(), tempPrefix)
 		if isTemp && strings.Trim(number, "0123456789") == "" && entry.Type().IsRegular() {
-			err = errors.Join(err, os.Remove(filepath.Join(dir, entry.Name())))
+			if failed := os.Remove(filepath.Join(dir, entry.Name())); !errors.Is(failed, fs.ErrPermission) {
+				err = errors.Join(err, failed)
+			}
 		}
 	}
 	return err

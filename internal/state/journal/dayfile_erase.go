@@ -62,8 +62,10 @@ func (f *Folder) Erase(ctx context.Context, st Store, q Query) (done ErasedFiles
 		byDay[file.Day()] = append(byDay[file.Day()], file.Name)
 	}
 	for _, day := range sortedKeys(byDay) {
+		faults := len(done.Faults)
 		err := e.eraseDay(ctx, byDay[day], &done)
 		for errors.Is(err, errNewHold) {
+			done.Faults = done.Faults[:faults] // the next try finds them again
 			if err := e.refresh(ctx); err != nil {
 				return done, err
 			}

@@ -224,7 +224,7 @@ func (k *Keys) CreateFile(path string) error {
 	return nil
 }
 
-// maxForgotten is how many keys may be forgotten one by one. Each adds about 1.3 KB to the file of the keys until
+// maxForgotten is how many keys may be forgotten one by one. Each adds about 1.2 KB to the file of the keys until
 // [Keys.ForgetDays] forgets its day.
 const maxForgotten = 10_000
 

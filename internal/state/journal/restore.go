@@ -333,6 +333,9 @@ func (db *database) restore(ctx context.Context, c *ArchivedChain, end ChainEnd,
 	if err := db.upsertRecords(ctx, tx, entries); err != nil {
 		return err
 	}
+	if err := db.checkDays(ctx, tx, c.Day); err != nil {
+		return err
+	}
 	if _, err := tx.ExecContext(ctx, db.query(`INSERT INTO journal_chains (chain, day, seq, link, closed)
 		VALUES (?, ?, ?, ?, 1) ON CONFLICT (chain) DO UPDATE SET seq = excluded.seq, link = excluded.link`),
 		c.Chain, c.Day, end.Seq, end.Link); err != nil {

@@ -230,7 +230,7 @@ func (db *database) writeOnce(ctx context.Context, entries []Entry) (added int, 
 	if err := db.putHeads(ctx, tx, heads); err != nil {
 		return 0, err
 	}
-	if err := db.checkDays(ctx, tx, heads); err != nil {
+	if err := db.checkDays(ctx, tx, sortedKeys(heads)...); err != nil {
 		return 0, err
 	}
 	if err := tx.Commit(); err != nil {
@@ -315,14 +315,14 @@ func (db *database) putHeads(ctx context.Context, tx *sql.Tx, heads map[string]*
 	return nil
 }
 
-// checkDays returns errDayGone if the days of chains do not have the keys that their entries were sealed with. Where
-// several nodes write, one may delete a day while another has its key in memory. From the insertion to the end of the
-// transaction no day goes.
-func (db *database) checkDays(ctx context.Context, tx *sql.Tx, heads map[string]*chainHead) error {
+// checkDays returns errDayGone if days do not have the keys that their entries were sealed with. Where several nodes
+// write, one may delete a day while another has its key in memory. From the insertion to the end of the transaction no
+// day goes.
+func (db *database) checkDays(ctx context.Context, tx *sql.Tx, days ...string) error {
 	if !db.numbered {
 		return nil
 	}
-	for _, day := range sortedKeys(heads) {
+	for _, day := range days {
 		var wrapped []byte
 		err := tx.QueryRowContext(ctx, `SELECT wrapped FROM journal_keys WHERE day = $1`, day).Scan(&wrapped)
 		key := db.keyOf(day)
