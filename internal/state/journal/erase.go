@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Those who write entries of a journal share a lock in PostgreSQL, and who erases has it alone. Else an entry that is
-// being written would come in behind the erasure, which does not see it.
+// Those who write entries of a journal, or count its records, share a lock in PostgreSQL, and who erases has it alone.
+// Else an entry that is being written would come in behind the erasure, which does not see it.
 const (
 	lockForWrite = `SELECT pg_advisory_xact_lock_shared(77333, hashtext(current_schema()))`
 	lockForErase = `SELECT pg_advisory_xact_lock(77333, hashtext(current_schema()))`
@@ -74,6 +74,15 @@ func (db *database) keepWritersOut(ctx context.Context, tx *sql.Tx) error {
 		return nil
 	}
 	_, err := tx.ExecContext(ctx, lockForErase)
+	return err
+}
+
+// keepErasuresOut waits for an erasure, and for others that keep writers out, and has them wait until a transaction ends.
+func (db *database) keepErasuresOut(ctx context.Context, tx *sql.Tx) error {
+	if !db.numbered { // in SQLite one writes at a time
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, lockForWrite)
 	return err
 }
 

@@ -159,15 +159,26 @@ func (db *database) forgetKeys(ctx context.Context, tx *sql.Tx, condition string
 	return nil
 }
 
-// putHours adds the records of a day to the rows of its hours. Rows that are missing are made.
-func (db *database) putHours(ctx context.Context, tx *sql.Tx, begin int64, keys map[int64][]uint64) error {
-	rows, err := db.readHours(ctx, tx, begin, begin+dayLen)
-	if err != nil {
-		return err
-	}
+// putHours adds the records of a day to the rows of its hours, and makes rows that are missing. Nobody writes, erases
+// or counts an hour meanwhile. An hour that lacks one of the records stays as it is: it was erased since, and the next
+// look makes its row.
+func (db *database) putHours(ctx context.Context, begin int64, keys map[int64][]uint64) error {
 	for start := begin; start < begin+dayLen; start += hourLen {
-		was := rows[start]
-		if err := db.putHour(ctx, tx, start, append(decodeKeys(was.keys), keys[start]...)); err != nil {
+		if err := db.inTx(ctx, func(tx *sql.Tx) error {
+			if err := db.keepWritersOut(ctx, tx); err != nil {
+				return err
+			}
+			has, err := db.recordKeys(ctx, tx, start)
+			if err != nil || !hasAll(has, keys[start]) {
+				return err
+			}
+			rows, err := db.readHours(ctx, tx, start, start+hourLen)
+			if err != nil {
+				return err
+			}
+			was := rows[start]
+			return db.putHour(ctx, tx, start, append(decodeKeys(was.keys), keys[start]...))
+		}); err != nil {
 			return err
 		}
 	}

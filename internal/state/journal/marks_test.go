@@ -23,10 +23,15 @@ func TestK5MarksThatComeMeanwhileStay(t *testing.T) {
 	if _, err := writer.ExecContext(t.Context(), `LOCK TABLE journal_records`); err != nil {
 		t.Fatal(err)
 	}
-	rolled := make(chan error)
+	rolled := make(chan error, 1)
 	go func() { rolled <- st.Roll(t.Context(), planned.AddDate(0, 0, 1), time.Hour) }()
 	ctx := t.Context()
 	for waiting := 0; waiting == 0; { // for the table, after the marks were read
+		select {
+		case err := <-rolled:
+			t.Fatalf("the roll did not wait for the table: %v", err)
+		default:
+		}
 		if err := db.QueryRowContext(ctx, `SELECT count(*) FROM pg_locks
 			WHERE NOT granted AND relation = 'journal_records'::regclass`).Scan(&waiting); err != nil {
 			t.Fatal(err)
@@ -55,6 +60,45 @@ func TestK5MarksThatComeMeanwhileStay(t *testing.T) {
 	}
 	if n := dirty(); n != 0 {
 		t.Errorf("%d hours are dirty, want none", n)
+	}
+}
+
+// TestK5ACountWaitsForWhoMakesTheRowOfAnHour: a check writes how many postings an hour has. A count that makes others
+// meanwhile waits for it: else the next check would say that somebody has deleted postings.
+func TestK5ACountWaitsForWhoMakesTheRowOfAnHour(t *testing.T) {
+	t.Parallel()
+	st, keys := openTestPostgres(t)
+	g := Generation{Authentications: 1, Days: 1, Merchants: 1}
+	if _, err := st.Write(t.Context(), []Entry{g.entry(0, planned, keys, newRandom(g))}); err != nil {
+		t.Fatal(err)
+	}
+	db := st.(*tableStore).database
+	check, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer check.Rollback() // nothing after the one below
+	if err := db.keepWritersOut(t.Context(), check); err != nil {
+		t.Fatal(err)
+	}
+	rolled := make(chan error, 1)
+	go func() { rolled <- db.roll(t.Context(), planned.AddDate(0, 0, 1), time.Hour) }()
+	for waiting := 0; waiting == 0; {
+		select {
+		case err := <-rolled:
+			t.Fatalf("the count did not wait: %v", err)
+		default:
+		}
+		if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted
+			AND locktype = 'advisory' AND objid = hashtext(current_schema())::bigint & 4294967295`).Scan(&waiting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := check.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-rolled; err != nil {
+		t.Fatal(err)
 	}
 }
 

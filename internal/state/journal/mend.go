@@ -29,7 +29,7 @@ func (m *mending) compare(ctx context.Context, now time.Time) error {
 	if err := m.read(ctx, m.db); err != nil || len(m.entries) > 0 || m.unread != nil || !isDayOver(m.begin, now) {
 		return err
 	}
-	return m.db.inTx(ctx, func(tx *sql.Tx) error { return m.db.putHours(ctx, tx, m.begin, m.keys) })
+	return m.db.putHours(ctx, m.begin, m.keys)
 }
 
 // mend makes the records again that are missing, while nobody writes or erases. It writes journal_hours

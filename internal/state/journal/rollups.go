@@ -142,6 +142,9 @@ func (db *database) roll(ctx context.Context, now time.Time, limit time.Duration
 				if isFirst, err := db.lockRollups(ctx, tx); err != nil || !isFirst {
 					return err // another node makes them
 				}
+				if err := db.keepErasuresOut(ctx, tx); err != nil {
+					return err
+				}
 				return part.make(ctx, tx, n)
 			}); err != nil {
 				return err

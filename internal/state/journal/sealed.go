@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -170,7 +169,7 @@ func (db *database) countChangedRows(ctx context.Context, day string) (n int, er
 	if n += changed; n > 0 || err != nil {
 		return n, err
 	}
-	return 0, db.inTx(ctx, func(tx *sql.Tx) error { return db.putHours(ctx, tx, begin, keys) })
+	return 0, db.putHours(ctx, begin, keys)
 }
 
 // A sealedRow is what the newest entry of an authentication says of its row for searches.

@@ -208,10 +208,8 @@ func (db *database) writeOnce(ctx context.Context, entries []Entry) (added int, 
 		return 0, err
 	}
 	defer tx.Rollback() // nothing after a commit
-	if db.numbered {    // in SQLite one writes at a time
-		if _, err := tx.ExecContext(ctx, lockForWrite); err != nil {
-			return 0, err
-		}
+	if err := db.keepErasuresOut(ctx, tx); err != nil {
+		return 0, err
 	}
 	fresh, err := db.withoutKnown(ctx, tx, entries)
 	if err != nil || len(fresh) == 0 {
