@@ -77,7 +77,8 @@ func (db *database) keepWritersOut(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// keepErasuresOut waits for an erasure, and for others that keep writers out, and has them wait until a transaction ends.
+// keepErasuresOut waits for an erasure, and for others that keep writers out, and has them wait until a transaction
+// ends.
 func (db *database) keepErasuresOut(ctx context.Context, tx *sql.Tx) error {
 	if !db.numbered { // in SQLite one writes at a time
 		return nil

@@ -150,8 +150,8 @@ func (db *database) checkNoHold(ctx context.Context, tx *sql.Tx, seal *int64) er
 }
 
 // sealErasure makes the tombstones of entries that are about to lose their content, in the transaction that erases them
-// where seals are in the same database. Each names the keys that go with its entries, by id in spent. It makes none, and
-// returns errNewHold, if a legal hold was set behind a seal, which it moves as checkNoHold does.
+// where seals are in the same database. Each names the keys that go with its entries, by id in spent. It makes none,
+// and returns errNewHold, if a legal hold was set behind a seal, which it moves as checkNoHold does.
 func (db *database) sealErasure(ctx context.Context, tx *sql.Tx, s statement, all []chainPlace,
 	spent map[string]spentLeaf, seal *int64) error {
 	check := func(to *database, tx *sql.Tx) error { return to.checkNoHold(ctx, tx, seal) }
