@@ -10,12 +10,13 @@ import (
 // one in the same database writes entries of a new day.
 func TestJ3JournalsOfADatabaseDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
-	keys, g := NewKeys(), Generation{Authentications: 1, Days: 1, Merchants: 1}
-	entry := g.entry(0, planned, keys, newRandom(g))
+	g := Generation{Authentications: 1, Days: 1, Merchants: 1}
 	// A new day needs a partition of journal_records. journal_dirty is written when the lock for entries is held.
 	for _, table := range []string{"journal_records", "journal_dirty"} {
 		t.Run(table, func(t *testing.T) {
 			t.Parallel()
+			keys := NewKeys() // an erasure forgets the key of an authentication, also for others with the same keys
+			entry := g.entry(0, planned, keys, newRandom(g))
 			open := func() *tableStore {
 				st, err := OpenPostgres(t.Context(), pgtest.Get(t).Schema(t)+"&application_name=waits_for_"+table, keys)
 				if err != nil {
