@@ -496,7 +496,8 @@ func TestJ6EraseMakesAKeyFile(t *testing.T) {
 		return string(text)
 	}
 	before := read(file)
-	if out, errs := s.must("journal", "erase", "--merchant", "Shop 0", "--yes", "--write", made); !strings.Contains(out, "erased: 4 authentications") ||
+	out, errs := s.must("journal", "erase", "--merchant", "Shop 0", "--yes", "--write", made)
+	if !strings.Contains(out, "erased: 4 authentications") ||
 		!strings.Contains(errs, made+" does not open what was erased") {
 		t.Errorf("erase says %s%s", out, errs)
 	}

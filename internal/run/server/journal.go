@@ -16,16 +16,12 @@ import (
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/base/keyfile"
 	"github.com/openthreeds/threeds/internal/base/obs"
-	"github.com/openthreeds/threeds/internal/base/tasks"
 	"github.com/openthreeds/threeds/internal/edge/console"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/txn"
-	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/run/config"
-	"github.com/openthreeds/threeds/internal/state/idempotency"
 	"github.com/openthreeds/threeds/internal/state/journal"
-	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
@@ -110,94 +106,6 @@ func (s *Server) newJournal(settings *JournalSettings) (*journal.Journal, error)
 	j.Trail = s.trailEnd
 	s.registerJournalMetrics(j)
 	return j, nil
-}
-
-// loadTrailKeys returns the keys that sign the audit trail: those of the journal, or without one those of its file.
-// What keeps a server from starting is the same as in newJournal.
-func (s *Server) loadTrailKeys() (*journal.Keys, error) {
-	switch {
-	case s.journal != nil:
-		return s.journal.Keys, nil
-	case s.cfg.Journal != nil || s.cfg.TrailKeys == "":
-		return nil, nil // what is wrong with the keys of the journal was logged
-	}
-	keys, err := journal.KeyFile{Path: s.cfg.TrailKeys, Dir: s.cfg.StoreURL.Dir, Vault: s.cfg.Vault}.LoadOrCreate()
-	if _, isClosed := errors.AsType[*keyfile.ClosedError](err); isClosed {
-		return nil, fmt.Errorf("journal.keys: %w", err)
-	}
-	if err != nil {
-		s.cfg.Log.Error("the audit trail is not signed", "err", err)
-		s.journalKeysProblem = "journal.keys: its file can be neither read nor made, so that the audit trail is not signed; the log says why"
-	}
-	return keys, nil
-}
-
-// signTrail checks the audit trail each minute, and signs its days that are over, until ctx ends.
-// Its end goes to the log.
-func (s *Server) signTrail(ctx context.Context) {
-	if s.trailKeys == nil {
-		return
-	}
-	wait := time.Second // until the journal was read
-	for isRunning := true; isRunning; isRunning = tasks.Sleep(ctx, wait) {
-		err := s.noteTrailEnd(ctx)
-		if err == nil && s.isTrailExpected() {
-			wait = time.Minute
-			err = s.operators.SignDay(ctx, nodeActor(), s.timestamp().UTC().Truncate(24*time.Hour))
-		}
-		changed, isChanged := errors.AsType[*journal.ChainError](err)
-		switch {
-		case isChanged:
-			if s.trailFault.Swap(changed) == nil {
-				s.cfg.Log.Error("audit trail changed in the store", "err", changed)
-			}
-		case err != nil && ctx.Err() == nil:
-			s.cfg.Log.Warn("audit trail not signed", "err", err)
-		}
-	}
-}
-
-// isTrailExpected reports whether it is known how far the audit trail has come by the seals of the journal. Without a
-// journal there are none.
-func (s *Server) isTrailExpected() bool {
-	if s.journal == nil {
-		return true
-	}
-	h, ok := s.journal.Head()
-	if ok && h.Trail != nil {
-		s.operators.ExpectTrail(*h.Trail)
-	}
-	return ok
-}
-
-// noteTrailEnd checks the audit trail, and writes its end to the log when it has grown.
-func (s *Server) noteTrailEnd(ctx context.Context) error {
-	end, err := s.operators.CheckTrail(ctx)
-	if was := s.trailHead.Load(); err == nil && end.Seq > 0 && (was == nil || was.Seq != end.Seq) {
-		s.trailHead.Store(&end)
-		s.cfg.Log.Info("audit trail head", "number", end.Seq, "link", hex.EncodeToString(end.Link))
-	}
-	return err
-}
-
-// trailEnd returns the end of the audit trail for the heads of the journal; nil when the trail is
-// not as it was written.
-func (s *Server) trailEnd(ctx context.Context) *journal.ChainEnd {
-	end, err := s.operators.CheckTrail(ctx)
-	if err != nil || end.Seq == 0 {
-		return nil
-	}
-	return &end
-}
-
-// trailCondition says whether the audit trail is as it was written.
-func (s *Server) trailCondition() console.Condition {
-	return console.Condition{Name: "audit trail", Check: func() (string, bool) {
-		if fault := s.trailFault.Load(); fault != nil {
-			return fault.Error(), true
-		}
-		return "", true
-	}}
 }
 
 // evidenceCondition says whether the journal is as it was written.
@@ -482,77 +390,4 @@ func (s *Server) journalDelivery(a webhook.Attempt) {
 			Steps:  []journal.Step{{Step: "webhook", At: a.Began.UTC(), Findings: []string{finding}}},
 		}}
 	})
-}
-
-// EraseFromJournal removes what belongs to the card or to the merchant of a query: from the journal, from the events
-// for webhooks, and from the answers that are kept for an Idempotency-Key. The journal comes last, for it says which
-// authentications are the card's: after an error the same call finds what is left.
-func EraseFromJournal(ctx context.Context, j journal.Store, keys *journal.Keys, db store.Store, ring *keyring.Ring,
-	q journal.Query) (done ops.Erased, err error) {
-	q = journal.Query{Card: q.Card, Merchant: q.Merchant, By: q.By}
-	if q.Card == "" && q.Merchant == "" {
-		return done, errors.New("journal: name a card or a merchant to erase")
-	}
-	rows, ok := db.(store.Lister)
-	if !ok {
-		return done, errors.New("journal: the store does not list what it has")
-	}
-	var ids []string
-	var cards [][]byte
-	if q.Card != "" {
-		// a record that somebody deleted from searches has events and answers, too
-		if err := journal.Mend(ctx, j); err != nil {
-			return done, err
-		}
-		cards = keys.CardHashes(q.Card)
-		if ids, err = recordIDs(ctx, j, q); err != nil {
-			return done, err
-		}
-	}
-	if done.Held, err = j.CountHeld(ctx, q); err != nil {
-		return done, err
-	}
-	merchant := q.Merchant
-	if q.Card != "" {
-		merchant = "" // of a card at a merchant only what is about the card
-	}
-	if done.Events, err = db.EraseEvents(ctx, merchant, ids); err != nil {
-		return done, err
-	}
-	answers := &idempotency.Keeper{Store: db, Sealer: ring, Now: time.Now}
-	if done.Answers, err = answers.Erase(ctx, rows, merchant, ids, cards); err != nil {
-		return done, err
-	}
-	if done.Unforgotten, err = j.CountUnforgotten(ctx, q); err != nil {
-		return done, err
-	}
-	if done.Authentications, done.Records, err = j.Erase(ctx, q); err != nil {
-		return done, err
-	}
-	done.KeyFile, done.KeyLimit = keys.FileProblem(), keys.LimitNotice()
-	files, err := journal.ArchivedFiles(ctx, j, keys)
-	for _, f := range files {
-		done.Unreached = append(done.Unreached, f.Name)
-	}
-	if journal.IsChanged(err) { // the evidence says what of the seals was changed
-		err = nil
-	}
-	return done, err
-}
-
-// recordIDs returns the ids of all records that a query finds.
-func recordIDs(ctx context.Context, j journal.Store, q journal.Query) ([]string, error) {
-	var ids []string
-	for q.Limit = 1000; ; {
-		page, err := j.Search(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		for i := range page.Records {
-			ids = append(ids, page.Records[i].ID)
-		}
-		if q.Cursor = page.Next; q.Cursor == "" {
-			return ids, nil
-		}
-	}
 }

@@ -170,8 +170,9 @@ func billedOf(e *Entry) billedItem {
 type billedRecords struct {
 	counts   billing
 	counters []BillingCount
-	numbers  map[BillingCount]uint32 // of counters
-	of       map[[16]byte]billedRecord
+	// numbers has the index in counters of each of them.
+	numbers map[BillingCount]uint32
+	of      map[[16]byte]billedRecord
 }
 
 type billedRecord struct {

@@ -116,7 +116,7 @@ func (db *database) findMisplaced(ctx context.Context) (map[int64]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer tx.Rollback() // it has written nothing
+	defer tx.Rollback() // The transaction only reads.
 	type count struct{ day, n int64 }
 	fields := func(c *count) []any { return []any{&c.day, &c.n} }
 	entries, err := readRows(ctx, tx, fields, fmt.Sprintf(
@@ -199,7 +199,7 @@ func (db *database) compareHours(ctx context.Context, begin int64) (c comparison
 	if err != nil {
 		return c, err
 	}
-	defer tx.Rollback() // it has written nothing
+	defer tx.Rollback() // The transaction only reads.
 	hours, err := db.readHours(ctx, tx, begin, begin+dayLen)
 	if err != nil {
 		return c, err

@@ -393,22 +393,7 @@ func TestJ7ABackupOfAnArchivedJournalCountsNoDayTwice(t *testing.T) {
 		fillForArchive(t, st, keys)
 		dir := t.TempDir()
 		archive(t, st, keys, dir)
-		r, err := journal.NewRestorer(t.Context(), to, keys)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := st.(journal.Archive).Visit(t.Context(), journal.Visitor{
-			Billing: func(c journal.ArchivedBilling) error { r.AddBilling(c); return nil },
-			Seal:    func(s journal.Seal) error { return r.AddSeal(t.Context(), s) },
-			Day:     r.AddDay,
-			Chain:   func(c journal.ArchivedChain) error { return r.BeginChain(t.Context(), c) },
-			Frame:   func(f journal.ArchivedFrame) error { return r.AddFrame(t.Context(), f) },
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		restoreInto(t, st, to, keys)
 		want := readBilling(t, st, allMonths)
 		checkBilling(t, "after the restore", readBilling(t, to, allMonths), want)
 		checkWhole(t, to, keys, archiveNow.Add(time.Hour), 12, 3)

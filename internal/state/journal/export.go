@@ -187,7 +187,8 @@ func (w *exportWriter) writeEntry(ctx context.Context, e *ExportedEntry) error {
 		w.check.isErased = func(seq int64) bool { return w.known.isErased(e.Chain, seq) || w.fresh.isErased(e.Chain, seq) }
 		w.read[e.Chain] = true
 	}
-	if e.isUnexplained(w.check) { // it may have been erased just now
+	// An erasure may have removed the content since the seals were read.
+	if e.isUnexplained(w.check) {
 		if err := w.readSeals(ctx, &w.fresh, func(s *Seal, said *statement) error {
 			if s.N > w.known.n {
 				w.later = append(w.later, laterSeal{*s, said})

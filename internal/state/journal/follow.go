@@ -119,7 +119,8 @@ func (f *Follower) writeUntil(ctx context.Context, end ChainEnd) error {
 	check.isErased = func(seq int64) bool { return f.newest.isErased(end.Chain, seq) }
 	if db != nil {
 		if err := db.exportChain(ctx, after, day, end.Seq, false, func(e ExportedEntry) error {
-			if e.isUnexplained(check) { // it may have been erased just now
+			// An erasure may have removed the content since the seals were read.
+			if e.isUnexplained(check) {
 				if err := f.refreshGone(ctx); err != nil {
 					return err
 				}

@@ -24,7 +24,8 @@ type DayForgetting struct {
 	Left int       // Left is how many such keys of other days the file goes on to have.
 	Kept []KeptDay // Kept are days that stay as they are.
 
-	numbers []uint64 // of Days
+	// numbers are Days as the tree of keys counts them, in days since 1970.
+	numbers []uint64
 }
 
 // FindForgettable returns what it is to forget all keys of the days before one in which keys were forgotten. Over is

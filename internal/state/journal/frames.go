@@ -43,7 +43,8 @@ type frameItem struct {
 	sealed []byte
 
 	salt, content []byte // what was sealed, if the entry was opened
-	isForgotten   bool   // it was sealed under a key that was forgotten, so that it counts as erased
+	// isForgotten says that the key of the entry was forgotten. Such an entry counts as erased.
+	isForgotten bool
 }
 
 var frameColumns = []string{"made", "frame", "chain", "first", "last", "digests", "link", "mac", "body"}

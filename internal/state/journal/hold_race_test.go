@@ -77,6 +77,19 @@ func eraseBeside(t *testing.T, keys *Keys, open func() (Store, error),
 	return begun, len(page.Records), err
 }
 
+// setHoldBeside has another process set a hold of the merchant "shop 0" after a store has read which holds there are. It
+// returns whether that has happened.
+func setHoldBeside(t *testing.T, st, other Store) *bool {
+	e, isSet := st.(heldParts).evidenceOf(), new(bool)
+	e.parts = &partsWithOther{evidenceParts: e.parts, do: func() {
+		if _, err := other.AddHold(t.Context(), Hold{Name: "case 1", Merchant: "shop 0"}); err != nil {
+			t.Fatal(err)
+		}
+		*isSet = true
+	}}
+	return isSet
+}
+
 // eachTwice runs a test with what opens a store of each kind, which several processes may do.
 func eachTwice(t *testing.T, test func(t *testing.T, keys *Keys, open func() (Store, error))) {
 	t.Helper()
@@ -99,20 +112,13 @@ func TestJ6AHoldThatIsSetWhileAnErasureBeginsHolds(t *testing.T) {
 	t.Parallel()
 	eachTwice(t, func(t *testing.T, keys *Keys, open func() (Store, error)) {
 		st, other := openRace(t, keys, open)
-		isSet := false
-		e := st.(heldParts).evidenceOf()
-		e.parts = &partsWithOther{evidenceParts: e.parts, do: func() {
-			if _, err := other.AddHold(t.Context(), Hold{Name: "case 1", Merchant: "shop 0"}); err != nil {
-				t.Fatal(err)
-			}
-			isSet = true
-		}}
+		isSet := setHoldBeside(t, st, other)
 		n, _, err := st.Erase(t.Context(), Query{Card: "4000000000000002"})
 		page, failed := other.Search(t.Context(), Query{Merchant: "shop 0"})
-		if err := errors.Join(err, failed); err != nil || !isSet || n != 2 || len(page.Records) != 2 ||
+		if err := errors.Join(err, failed); err != nil || !*isSet || n != 2 || len(page.Records) != 2 ||
 			CountForgotten(keys) != 2 {
 			t.Errorf("the hold was set: %t; %d were erased, %v; %d of 2 that are held are left, and %d keys were forgotten",
-				isSet, n, err, len(page.Records), CountForgotten(keys))
+				*isSet, n, err, len(page.Records), CountForgotten(keys))
 		}
 	})
 }
@@ -124,22 +130,15 @@ func TestJ6AHoldThatIsSetWhileRetentionBeginsHolds(t *testing.T) {
 	t.Parallel()
 	eachTwice(t, func(t *testing.T, keys *Keys, open func() (Store, error)) {
 		st, other := openRace(t, keys, open)
-		isSet := false
-		e := st.(heldParts).evidenceOf()
-		e.parts = &partsWithOther{evidenceParts: e.parts, do: func() {
-			if _, err := other.AddHold(t.Context(), Hold{Name: "case 1", Merchant: "shop 0"}); err != nil {
-				t.Fatal(err)
-			}
-			isSet = true
-		}}
+		isSet := setHoldBeside(t, st, other)
 		for range 2 { // as the next minute does
 			if err := st.Expire(t.Context(), raceDay.AddDate(0, 2, 0)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		page, err := other.Search(t.Context(), Query{Merchant: "shop 0"})
-		if err != nil || !isSet || len(page.Records) != 2 {
-			t.Errorf("the hold was set: %t; %d of 2 that are held are left, %v", isSet, len(page.Records), err)
+		if err != nil || !*isSet || len(page.Records) != 2 {
+			t.Errorf("the hold was set: %t; %d of 2 that are held are left, %v", *isSet, len(page.Records), err)
 		}
 	})
 }

@@ -205,7 +205,7 @@ func (db *database) countChangedHours(ctx context.Context, begin, end int64) (n 
 	if err != nil {
 		return 0, err
 	}
-	defer tx.Rollback() // it has written nothing
+	defer tx.Rollback() // The transaction only reads.
 	archived, err := db.archivedDays(ctx, tx)
 	if err != nil {
 		return 0, err

@@ -303,8 +303,9 @@ var tricks = []struct {
 	{"makes a tombstone that has nodes forget the key of another authentication", "readyz verify", func(i *insider) {
 		newest, number := i.newestSeal()
 		tree := i.treeName()
-		i.addSeal(number+1, fmt.Sprintf("threeds journal seal %d\nkind erasure\nbefore %x\nat 2026-03-31T23:00:00Z\nby node:a\ncount 0\n"+
-			"spent %s %016x\n", number+1, journal.DigestOf(nil, []byte(newest)), tree, journal.LeafOf(i.keys, openDay, idOf(25))))
+		i.addSeal(number+1, fmt.Sprintf("threeds journal seal %d\nkind erasure\nbefore %x\n"+
+			"at 2026-03-31T23:00:00Z\nby node:a\ncount 0\nspent %s %016x\n",
+			number+1, journal.DigestOf(nil, []byte(newest)), tree, journal.LeafOf(i.keys, openDay, idOf(25))))
 	}},
 	{"adds keys to be forgotten to a tombstone", "readyz verify", func(i *insider) {
 		i.do(fmt.Sprintf(`UPDATE journal_seals SET text = text || 'spent %s %016x

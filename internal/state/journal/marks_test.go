@@ -6,15 +6,22 @@ import (
 	"time"
 )
 
-// TestK5MarksThatComeMeanwhileStay: an hour that the same writer changes again while it is counted stays dirty.
-func TestK5MarksThatComeMeanwhileStay(t *testing.T) {
-	t.Parallel()
+// openWithOneEntry opens a journal in PostgreSQL that has one entry, which is generated.
+func openWithOneEntry(t *testing.T) (*tableStore, Generation) {
+	t.Helper()
 	st, keys := openTestPostgres(t)
 	g := Generation{Authentications: 1, Days: 1, Merchants: 1}
 	if _, err := st.Write(t.Context(), []Entry{g.entry(0, planned, keys, newRandom(g))}); err != nil {
 		t.Fatal(err)
 	}
-	db := st.(*tableStore).database
+	return st.(*tableStore), g
+}
+
+// TestK5MarksThatComeMeanwhileStay: an hour that the same writer changes again while it is counted stays dirty.
+func TestK5MarksThatComeMeanwhileStay(t *testing.T) {
+	t.Parallel()
+	st, g := openWithOneEntry(t)
+	db := st.database
 	writer, err := db.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -67,12 +74,8 @@ func TestK5MarksThatComeMeanwhileStay(t *testing.T) {
 // meanwhile waits for it: else the next check would say that somebody has deleted postings.
 func TestK5ACountWaitsForWhoMakesTheRowOfAnHour(t *testing.T) {
 	t.Parallel()
-	st, keys := openTestPostgres(t)
-	g := Generation{Authentications: 1, Days: 1, Merchants: 1}
-	if _, err := st.Write(t.Context(), []Entry{g.entry(0, planned, keys, newRandom(g))}); err != nil {
-		t.Fatal(err)
-	}
-	db := st.(*tableStore).database
+	st, _ := openWithOneEntry(t)
+	db := st.database
 	check, err := db.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)

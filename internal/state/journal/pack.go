@@ -21,7 +21,7 @@ var dictionary = sync.OnceValue(func() *s2.Dict { return s2.MakeDict(dictionaryT
 func packText(to, text []byte) []byte {
 	n := len(to)
 	to = slices.Grow(to, s2.MaxEncodedLen(len(text)))
-	packed := dictionary().Encode(to[n:cap(to)], text) // there is room for it
+	packed := dictionary().Encode(to[n:cap(to)], text) // The buffer was made large enough for any result.
 	return to[:n+len(packed)]
 }
 

@@ -116,7 +116,8 @@ func TestJ6ARestoredStoreDoesAllDuties(t *testing.T) {
 	}
 	checkBilling(t, "after the archive", readBilling(t, restored, allMonths), before)
 	folder := &journal.Folder{Dir: dir, Keys: now}
-	if done, err := folder.Erase(t.Context(), restored, journal.Query{Card: testCard}); err != nil || len(done.Faults) > 0 || done.Entries == 0 {
+	done, err := folder.Erase(t.Context(), restored, journal.Query{Card: testCard})
+	if err != nil || len(done.Faults) > 0 || done.Entries == 0 {
 		t.Errorf("%+v, %v", done, err)
 	}
 	if got, faults := faultsOf(t, restored, now, dir); faults != "" {
@@ -165,7 +166,8 @@ func TestK5TheSameErasureInARestoredStoreBillsTheSame(t *testing.T) {
 		}
 		n, records, err := restored.Erase(t.Context(), journal.Query{Card: testCard})
 		t.Logf("signed before: %t; erased %d, %d, %v", isSigned, n, records, err)
-		if err := errors.Join(restored.Sign(t.Context(), day.AddDate(0, 0, 2)), restored.Roll(t.Context(), day.AddDate(0, 0, 2), aDay)); err != nil {
+		later := day.AddDate(0, 0, 2)
+		if err := errors.Join(restored.Sign(t.Context(), later), restored.Roll(t.Context(), later, aDay)); err != nil {
 			t.Fatal(err)
 		}
 		checkBilling(t, "in the restored store", readBilling(t, restored, allMonths), want)

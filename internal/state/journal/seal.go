@@ -70,7 +70,7 @@ type statement struct {
 	// of an erasure, by chain
 	erased   map[string][]erasedSpan
 	count    int64            // of an erasure: how many entries
-	spent    []spentLeaf      // of an erasure: the keys of authentications that all nodes forget
+	spent    []spentLeaf      // An erasure says which keys of authentications all nodes forget.
 	since    string           // of an expiry: the first day that is kept
 	first    int64            // of an expiry: the first seal that is kept
 	billing  map[string]int64 // of a head: how often the counters of each part of a journal were written

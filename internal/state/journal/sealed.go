@@ -78,8 +78,8 @@ func (v *recordValues) row() (all []any) {
 	return all[:len(all)-1]
 }
 
-// recordOf returns the record of a row without what its entry says, or what may be told of one that was changed in the
-// store.
+// recordOf returns what a row says of its record. If the row was changed in the store, it returns only what a search
+// may show of such a row.
 func (db *database) recordOf(v *recordValues) Record {
 	id, made := v.texts[0], v.numbers[0]
 	if !db.ours.isMAC(v.mac, rowText(nil, v.row())) {

@@ -214,14 +214,21 @@ func TestJ6OldFilesDoNotOpenWhatWasErased(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = old.Close() })
-		if opens(t, old) != (name == "before") {
-			t.Errorf("the file of keys of %s the erasure opens it: %t", name, name != "before")
-		}
-		if name == "after" {
-			checkCopy(t, old, keys)
-		}
+		checkOldCopy(t, old, keys, name)
 	}
 	checkFiles()
+}
+
+// checkOldCopy checks that the file of keys of before an erasure opens an old copy of the store, and that the one of
+// after it does not, but finds nothing else wrong.
+func checkOldCopy(t *testing.T, old journal.Store, keys *journal.Keys, name string) {
+	t.Helper()
+	if opens(t, old) != (name == "before") {
+		t.Errorf("the file of keys of %s the erasure opens it: %t", name, name != "before")
+	}
+	if name == "after" {
+		checkCopy(t, old, keys)
+	}
 }
 
 // TestJ6ABaseBackupDoesNotOpenWhatWasErased: the same for a base backup of PostgreSQL with the log of its time.
@@ -256,12 +263,7 @@ func TestJ6ABaseBackupDoesNotOpenWhatWasErased(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = old.Close() })
-		if opens(t, old) != (name == "before") {
-			t.Errorf("the file of keys of %s the erasure opens it: %t", name, name != "before")
-		}
-		if name == "after" {
-			checkCopy(t, old, keys)
-		}
+		checkOldCopy(t, old, keys, name)
 	}
 	checkFiles()
 }

@@ -191,8 +191,8 @@ func eraseCard(t *testing.T, place string, dump func(*rig.Site) []byte) {
 				t.Errorf("the dump has no %s before: the test shows nothing", name)
 			}
 		}
-		if got := strings.Join(erased.tracesIn(keys, before), ", "); !strings.Contains(got, "hash") || !strings.Contains(got, "digits") ||
-			strings.Contains(got, "number") {
+		got := strings.Join(erased.tracesIn(keys, before), ", ")
+		if !strings.Contains(got, "hash") || !strings.Contains(got, "digits") || strings.Contains(got, "number") {
 			t.Errorf("the dump has the %s before", got)
 		}
 		if n := len(events(t, s.Site, erased.ids)); n != 2 {
