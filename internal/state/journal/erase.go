@@ -101,36 +101,41 @@ type dayErasure struct {
 
 // do removes the records, in a transaction.
 func (e *dayErasure) do(ctx context.Context, tx *sql.Tx) (authentications, records int, err error) {
-	db := e.db
-	if err := db.keepWritersOut(ctx, tx); err != nil {
-		return 0, 0, err
-	}
-	until, err := db.billedUntil(ctx, tx)
-	if err != nil {
-		return 0, 0, err
-	}
-	counts := billing{}
-	erased, err := e.blankEntries(ctx, tx, newBilledRecords(counts))
-	if err != nil {
-		return 0, 0, err
-	}
-	archived, err := db.archivedDays(ctx, tx)
-	if err != nil {
-		return 0, 0, err
-	}
-	if e.begin < until || archived[dayOf(time.UnixMilli(e.begin))] {
-		clear(counts) // they were booked before
-	}
-	if err := db.book(ctx, tx, counts, 0); err != nil {
-		return 0, 0, err
-	}
-	n, err := db.deleteRecords(ctx, tx, e.condition, e.args)
+	authentications, erased, err := e.remove(ctx, tx)
 	if err != nil {
 		return 0, 0, err
 	}
 	// Tombstones come last: in SQLite they are in another file, and stay there when this transaction fails.
 	tombstone := statement{kind: ErasureSeal, at: time.Now(), by: e.by}
-	return n, len(erased), db.sealErasure(ctx, tx, tombstone, erased, e.spent, &e.seal)
+	return authentications, len(erased), e.db.sealErasure(ctx, tx, tombstone, erased, e.spent, &e.seal)
+}
+
+// remove removes the records without making tombstones. It returns which entries had content.
+func (e *dayErasure) remove(ctx context.Context, tx *sql.Tx) (authentications int, erased []chainPlace, err error) {
+	db := e.db
+	if err := db.keepWritersOut(ctx, tx); err != nil {
+		return 0, nil, err
+	}
+	until, err := db.billedUntil(ctx, tx)
+	if err != nil {
+		return 0, nil, err
+	}
+	counts := billing{}
+	if erased, err = e.blankEntries(ctx, tx, newBilledRecords(counts)); err != nil {
+		return 0, nil, err
+	}
+	archived, err := db.archivedDays(ctx, tx)
+	if err != nil {
+		return 0, nil, err
+	}
+	if e.begin < until || archived[dayOf(time.UnixMilli(e.begin))] {
+		clear(counts) // they were booked before
+	}
+	if err := db.book(ctx, tx, counts, 0); err != nil {
+		return 0, nil, err
+	}
+	authentications, err = db.deleteRecords(ctx, tx, e.condition, e.args)
+	return authentications, erased, err
 }
 
 // deleteRecords deletes the records of a condition, and what was made of them. It returns how many there were.

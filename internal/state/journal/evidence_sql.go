@@ -149,6 +149,36 @@ func (db *database) checkNoHold(ctx context.Context, tx *sql.Tx, seal *int64) er
 	})
 }
 
+// unlessHeld calls do in a transaction, and commits it if no legal hold was set behind a seal. Nobody sets one between
+// the two. Else it returns errNewHold.
+func (db *database) unlessHeld(ctx context.Context, seal int64, do func(*sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // nothing after a commit
+	if err := do(tx); err != nil {
+		return err
+	}
+	seals, of := db, tx
+	if db.sealsPart != nil {
+		if seals, err = db.sealsPart(ctx, true); err != nil {
+			return err
+		}
+		if of, err = seals.BeginTx(ctx, nil); err != nil {
+			return err
+		}
+		defer of.Rollback() // it writes nothing
+	}
+	if err := seals.lockSeals(ctx, of); err != nil {
+		return err
+	}
+	if err := seals.checkNoHold(ctx, of, &seal); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
 // sealErasure makes the tombstones of entries that are about to lose their content, in the transaction that erases them
 // where seals are in the same database. Each names the keys that go with its entries, by id in spent. It makes none,
 // and returns errNewHold, if a legal hold was set behind a seal, which it moves as checkNoHold does.
@@ -279,6 +309,9 @@ func (s *tableStore) partOf(context.Context, string) (*database, error) { return
 
 // Sign implements [Store].
 func (s *fileStore) Sign(ctx context.Context, now time.Time) error {
+	if err := s.finishErasures(ctx); err != nil {
+		return err
+	}
 	return s.evidence.signDays(ctx, now)
 }
 

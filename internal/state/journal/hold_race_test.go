@@ -42,7 +42,9 @@ func openRace(t *testing.T, keys *Keys, open func() (Store, error)) (st, other S
 		e := Entry{Kind: Answered, CardHash: keys.CardHash("4000000000000002"), Record: Record{
 			ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Created: raceDay, Updated: raceDay, API: "emv",
 			Merchant: fmt.Sprint("shop ", n%2), Status: "completed", TransStatus: "Y",
-		}}
+		}, Steps: []Step{{
+			Step: "areq", At: raceDay, Message: []byte(`{"messageType":"AReq"}`), Personal: []byte(`{"email":"jo@example.com"}`),
+		}}}
 		if _, err := st.Write(t.Context(), []Entry{e}); err != nil {
 			t.Fatal(err)
 		}
@@ -139,6 +141,77 @@ func TestJ6AHoldThatIsSetWhileRetentionBeginsHolds(t *testing.T) {
 		page, err := other.Search(t.Context(), Query{Merchant: "shop 0"})
 		if err != nil || !*isSet || len(page.Records) != 2 {
 			t.Errorf("the hold was set: %t; %d of 2 that are held are left, %v", *isSet, len(page.Records), err)
+		}
+	})
+}
+
+// partsWithHold are the parts of a store beside which another process sets a hold, after the store has read which holds
+// there are and before it looks at the days.
+type partsWithHold struct {
+	evidenceParts
+	set func()
+}
+
+func (p *partsWithHold) eachPart(ctx context.Context, do func(name string, db *database) error) error {
+	if p.set != nil {
+		p.set()
+		p.set = nil
+	}
+	return p.evidenceParts.eachPart(ctx, do)
+}
+
+// TestJ6AHoldThatIsSetWhileMessagesGoHolds: retention of messages and of personal data has read which holds there are.
+// Before it deletes them, somebody sets a hold, and is told that it is set. What stands beside the entries that it holds
+// stays.
+func TestJ6AHoldThatIsSetWhileMessagesGoHolds(t *testing.T) {
+	t.Parallel()
+	eachTwice(t, func(t *testing.T, keys *Keys, open func() (Store, error)) {
+		st, other := openRace(t, keys, open)
+		if _, err := other.AddHold(t.Context(), Hold{Name: "case 0", Merchant: "nobody"}); err != nil {
+			t.Fatal(err)
+		}
+		e := st.(heldParts).evidenceOf()
+		parts := e.parts
+		for name, expire := range map[string]func(context.Context, time.Time) error{
+			"journal_messages": st.ExpireMessages, "journal_personal": st.ExpirePersonal,
+		} {
+			h, isSet := Hold{Name: "case of " + name, Merchant: "shop 0"}, false
+			e.parts = &partsWithHold{evidenceParts: parts, set: func() {
+				if _, err := other.AddHold(t.Context(), h); err != nil {
+					t.Fatal(err)
+				}
+				isSet = true
+			}}
+			rows := func() (n int) {
+				t.Helper()
+				if err := parts.eachPart(t.Context(), func(_ string, db *database) error {
+					some := 0
+					err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM `+name).Scan(&some)
+					n += some
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+			before := rows()
+			for range 2 { // as the next minute does
+				if err := expire(t.Context(), raceDay.AddDate(0, 2, 0)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := rows(); n != before || before == 0 || !isSet {
+				t.Errorf("the hold was set: %t; of %d rows of %s %d are left", isSet, before, name, n)
+			}
+			if err := other.LiftHold(t.Context(), h.Name, "jo"); err != nil {
+				t.Fatal(err)
+			}
+			if err := expire(t.Context(), raceDay.AddDate(0, 2, 0)); err != nil {
+				t.Fatal(err)
+			}
+			if n := rows(); n != 0 {
+				t.Errorf("%d rows of %s are left when no hold holds them", n, name)
+			}
 		}
 	})
 }

@@ -177,25 +177,37 @@ func restPartitions() (all []string) {
 // expireBeside drops the partitions of a table of the days that ended before a time, but for those with something held.
 func (s *tableStore) expireBeside(ctx context.Context, table string, before time.Time) error {
 	last := before.UTC().Truncate(24 * time.Hour)
-	held := daySet{}
+	held, in := daySet{}, s.inTx
 	if isAny, err := s.isBesideBefore(ctx, table, last); err != nil {
 		return err
 	} else if isAny {
+		var seal int64
 		var isKnown bool
-		if held, _, isKnown, err = s.evidence.findHeldDays(ctx, table, last); err != nil || !isKnown {
+		if held, seal, isKnown, err = s.evidence.findHeldDays(ctx, table, last); err != nil || !isKnown {
 			return err
 		}
+		in = func(ctx context.Context, do func(*sql.Tx) error) error { return s.unlessHeld(ctx, seal, do) }
 	}
-	if err := s.dropPartitions(ctx, last, held, table); err != nil {
-		return err
+	if err := s.dropPartitions(ctx, last, held, in, table); err != nil {
+		return notNewHold(err)
 	}
 	for _, gap := range held.gaps(last) {
-		if _, err := s.ExecContext(ctx, `DELETE FROM `+table+` WHERE made >= $1 AND made < $2`, gap.begin,
-			gap.end); err != nil {
+		if err := in(ctx, func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE made >= $1 AND made < $2`, gap.begin, gap.end)
 			return err
+		}); err != nil {
+			return notNewHold(err)
 		}
 	}
 	return nil
+}
+
+// notNewHold returns an error, unless it is errNewHold: the next call heeds the hold.
+func notNewHold(err error) error {
+	if errors.Is(err, errNewHold) {
+		return nil
+	}
+	return err
 }
 
 // isBesideBefore reports whether a table has rows of the days that ended before a day.
@@ -213,17 +225,20 @@ func (s *fileStore) expireBeside(ctx context.Context, table string, before time.
 		if isAny, err := db.isBesideBefore(ctx, table, last); err != nil || !isAny {
 			return false, err
 		}
-		held, _, isKnown, err := s.evidence.findHeldDays(ctx, table, last)
+		held, seal, isKnown, err := s.evidence.findHeldDays(ctx, table, last)
 		if err != nil || !isKnown {
 			return false, err
 		}
-		result, err := db.ExecContext(ctx, fmt.Sprintf(`DELETE FROM %s WHERE made < ? AND made / %d NOT IN (%s)`, table,
-			dayLen, held.numbers()), last.UnixMilli())
-		if err != nil {
-			return false, err
-		}
-		if n, err := result.RowsAffected(); err != nil || n == 0 {
-			return false, err
+		var n int64
+		if err := db.unlessHeld(ctx, seal, func(tx *sql.Tx) error {
+			result, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM %s WHERE made < ? AND made / %d NOT IN (%s)`, table,
+				dayLen, held.numbers()), last.UnixMilli())
+			if err == nil {
+				n, err = result.RowsAffected()
+			}
+			return err
+		}); err != nil || n == 0 {
+			return false, notNewHold(err)
 		}
 		if err := db.truncateLog(ctx); err != nil && !errors.Is(err, errLogInUse) { // the next one empties it
 			return false, err

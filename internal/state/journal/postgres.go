@@ -243,8 +243,9 @@ const (
 )
 
 // dropPartitions drops the partitions of tables whose days, or months, ended before a day, and that have no day that is
-// kept. The key of a day goes with its frames.
-func (s *tableStore) dropPartitions(ctx context.Context, day time.Time, kept daySet, tables ...string) error {
+// kept, each in a transaction of its own. The key of a day goes with its frames.
+func (s *tableStore) dropPartitions(ctx context.Context, day time.Time, kept daySet,
+	in func(context.Context, func(*sql.Tx) error) error, tables ...string) error {
 	names, err := readRows(ctx, s, func(name *string) []any { return []any{name} }, `SELECT c.relname
 		FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 		WHERE i.inhparent = ANY (SELECT to_regclass(name) FROM unnest($1::text[]) AS name)`, tables)
@@ -255,7 +256,7 @@ func (s *tableStore) dropPartitions(ctx context.Context, day time.Time, kept day
 		if !isOfBefore(name, day) || kept.isInPartition(name) {
 			continue
 		}
-		if err := s.inTx(ctx, func(tx *sql.Tx) error {
+		if err := in(ctx, func(tx *sql.Tx) error {
 			if _, err := tx.ExecContext(ctx, `DROP TABLE IF EXISTS `+pgx.Identifier{name}.Sanitize()); err != nil {
 				return err
 			}
@@ -295,7 +296,7 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 	if err := s.bookExpired(ctx, last.UnixMilli()); err != nil {
 		return err
 	}
-	if err := s.dropPartitions(ctx, last, kept, slices.Concat([]string{"journal_frames", "journal_places"}, monthTables,
+	if err := s.dropPartitions(ctx, last, kept, s.inTx, slices.Concat([]string{"journal_frames", "journal_places"}, monthTables,
 		besideTables)...); err != nil {
 		return err
 	}

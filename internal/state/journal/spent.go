@@ -59,9 +59,9 @@ type spentKeys struct {
 
 // finishedErasures divides keys that tombstones name into those that may be forgotten, and the rest, whose entries are
 // there. In SQLite a tombstone stands in another file than what it is about, and stays when the transaction of that
-// fails: the entries are there, with what is billed of them, until the same erasure is done once more. In PostgreSQL
-// somebody may have put the seals of a copy into the place of those of the journal. Entries that cannot be read keep
-// nobody from reading seals: other duties say what is wrong with them.
+// fails: the entries are there, with what is billed of them, until the erasure is finished. In PostgreSQL somebody may
+// have put the seals of a copy into the place of those of the journal. Entries that cannot be read keep nobody from
+// reading seals: other duties say what is wrong with them.
 func (e *evidence) finishedErasures(ctx context.Context, spent []spentKeys) (finished []spentLeaf, rest []spentKeys) {
 	for _, s := range spent {
 		leaves := slices.DeleteFunc(slices.Clone(s.leaves), func(l spentLeaf) bool {
@@ -96,8 +96,7 @@ func (e *evidence) liveLeaves(ctx context.Context, erased map[string][]erasedSpa
 	live := map[uint64]bool{}
 	for _, chain := range sortedKeys(erased) {
 		day := dayOfChain(chain)
-		at, err := time.Parse(time.DateOnly, day)
-		if err != nil {
+		if _, err := time.Parse(time.DateOnly, day); err != nil {
 			continue // no server writes such a chain
 		}
 		db, err := e.parts.partOf(ctx, day)
@@ -107,27 +106,43 @@ func (e *evidence) liveLeaves(ctx context.Context, erased map[string][]erasedSpa
 		if db == nil {
 			continue
 		}
-		read := int64(0) // the last entry of the last frame that was read
-		for _, s := range erased[chain] {
-			if s.last <= read {
-				continue
-			}
-			if err := db.eachFrame(ctx, db, frameEntries, func(f *frame) error {
-				read = f.last
-				items, err := db.openItems(ctx, f, func(int, *frameItem) bool { return false })
-				for i := range items {
-					if items[i].hasText() {
-						live[e.keys.tree.leafOf(dayNumber(f.made), items[i].id)] = true
-					}
-				}
-				return err
-			}, `chain = ? AND made = ? AND first <= ? AND last >= ?`, chain, at.UnixMilli(), s.last,
-				max(s.first, read+1)); err != nil {
-				return nil, err
-			}
+		if err := db.eachLive(ctx, db, chain, erased[chain], func(f *frame, _ int, item *frameItem) {
+			live[e.keys.tree.leafOf(dayNumber(f.made), item.id)] = true
+		}); err != nil {
+			return nil, err
 		}
 	}
 	return live, nil
+}
+
+// eachLive calls do with the entries that have their text, and where they are, of the frames that spans of a chain are
+// about. It returns errSealed if one of the frames does not open.
+func (db *database) eachLive(ctx context.Context, from querier, chain string, spans []erasedSpan,
+	do func(f *frame, at int, item *frameItem)) error {
+	day, err := time.Parse(time.DateOnly, dayOfChain(chain))
+	if err != nil {
+		return err
+	}
+	read := int64(0) // the last entry of the last frame that was read
+	for _, s := range spans {
+		if s.last <= read {
+			continue
+		}
+		if err := db.eachFrame(ctx, from, frameEntries, func(f *frame) error {
+			read = f.last
+			items, err := db.openItems(ctx, f, func(int, *frameItem) bool { return false })
+			for i := range items {
+				if items[i].hasText() {
+					do(f, i, &items[i])
+				}
+			}
+			return err
+		}, `chain = ? AND made = ? AND first <= ? AND last >= ?`, chain, day.UnixMilli(), s.last,
+			max(s.first, read+1)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // idsOfRecords reads the ids of the records of a day by an index, and idsOfPlaces those of its places, for which all

@@ -114,7 +114,7 @@ const openTime = 5 * time.Second
 // makeFileTables makes the tables and indexes that are missing. SQLite does not wait by itself for another process that
 // switches the file to WAL mode at the same time.
 func makeFileTables(ctx context.Context, pool *sql.DB) error {
-	tables := strings.NewReplacer(" PARTITION", "", " KEYED", " WITHOUT ROWID").Replace(schema)
+	tables := strings.NewReplacer(" PARTITION", "", " KEYED", " WITHOUT ROWID").Replace(schema + eraseMarks)
 	for end := time.Now().Add(openTime); ; time.Sleep(time.Millisecond) {
 		_, err := pool.ExecContext(ctx, tables)
 		if failed, ok := errors.AsType[*driver.Error](err); !ok || failed.Code()&0xff != lib.SQLITE_BUSY ||
@@ -300,6 +300,9 @@ func (s *fileStore) Roll(ctx context.Context, now time.Time, limit time.Duration
 func (s *fileStore) Erase(ctx context.Context, q Query) (authentications, records int, err error) {
 	if q.erasesNothing() {
 		return 0, 0, errNothingToErase
+	}
+	if err := s.finishErasures(ctx); err != nil {
+		return 0, 0, err
 	}
 	var damaged error
 	if err := s.each(ctx, func(db *database) (bool, error) {

@@ -25,16 +25,7 @@ func TestK5AnErasureThatIsUndoneAfterItsTombstoneLosesNoBilling(t *testing.T) {
 	if _, err := st.Write(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
-	billing := func() (n int64) {
-		counts, err := st.Billing(t.Context(), BillingQuery{From: at.AddDate(0, -1, 0), To: at.AddDate(0, 2, 0)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range counts {
-			n += c.Count
-		}
-		return n
-	}
+	billing := func() int64 { return billed(t, st, at) }
 	before := billing()
 	files := st.(*fileStore)
 	db, err := files.month(t.Context(), "2026-03", false)
@@ -96,11 +87,7 @@ func TestJ6AnErasureOfManyEntriesThatIsUndoneForgetsNoKey(t *testing.T) {
 func eraseUndone(t *testing.T, db *database, q Query, at time.Time) {
 	t.Helper()
 	crash := errors.New("crash")
-	begin, _ := spanOfDay(at)
-	condition, args := db.where(q.ofErasure())
-	e := dayErasure{erasurePlan: erasurePlan{query: q, isForgetting: true}, db: db, begin: begin,
-		condition: recordsOfTime + condition,
-		args:      append([]any{begin, begin + dayLen, -begin, -(begin + dayLen)}, args...), by: "cli:jo"}
+	e := erasureOf(db, q, at)
 	if err := db.inTx(t.Context(), func(tx *sql.Tx) error {
 		if _, _, err := e.do(context.Background(), tx); err != nil {
 			t.Fatal(err)
@@ -109,4 +96,27 @@ func eraseUndone(t *testing.T, db *database, q Query, at time.Time) {
 	}); !errors.Is(err, crash) {
 		t.Fatal(err)
 	}
+}
+
+// erasureOf returns the erasure of what a query names from a day.
+func erasureOf(db *database, q Query, at time.Time) dayErasure {
+	begin, end := spanOfDay(at)
+	condition, args := db.where(q.ofErasure())
+	return dayErasure{
+		erasurePlan: erasurePlan{query: q, isForgetting: true}, db: db, begin: begin, condition: recordsOfTime + condition,
+		args: append([]any{begin, end, -begin, -end}, args...), by: "cli:jo",
+	}
+}
+
+// billed returns how many authentications are billed about a time.
+func billed(t *testing.T, st Store, at time.Time) (n int64) {
+	t.Helper()
+	counts, err := st.Billing(t.Context(), BillingQuery{From: at.AddDate(0, -1, 0), To: at.AddDate(0, 2, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range counts {
+		n += c.Count
+	}
+	return n
 }

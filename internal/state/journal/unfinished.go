@@ -1,0 +1,184 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// In SQLite an erasure writes two files: its tombstones are in that of the seals, and what they are about in that of a
+// month. A process may die between the two. So an erasure first leaves a mark in the file of the month, and takes it
+// back in the transaction that removes the entries. While there is a mark, entries that later tombstones name may have
+// their text, and the server removes it. Nobody makes a mark without the keys: entries of an older copy, which somebody
+// puts back behind an erasure, have none, and are noticed.
+
+// eraseMarks is the table of marks. Only files have one.
+const eraseMarks = `CREATE TABLE IF NOT EXISTS journal_erasing (name text PRIMARY KEY, day text NOT NULL,
+	seal bigint NOT NULL, mac bytea NOT NULL);`
+
+// An eraseMark says that somebody erases from a day.
+type eraseMark struct {
+	name string // It is random.
+	day  string
+	seal int64 // The tombstones of the erasure are behind this one.
+	mac  []byte
+}
+
+// text is what the MAC of a mark is made over.
+func (m *eraseMark) text() []byte {
+	return fmt.Appendf(nil, "threeds journal erasing %s %s %d", m.name, m.day, m.seal)
+}
+
+// errMarkGone says that another process found the mark of an erasure before its tombstones, and removed it.
+var errMarkGone = errors.New("journal: the mark of an erasure is gone")
+
+// leaveMark leaves a mark for an erasure whose tombstones are behind a seal. When it returns, the mark is on the disk.
+func (db *database) leaveMark(ctx context.Context, day string, seal int64) (m *eraseMark, err error) {
+	m = &eraseMark{name: rand.Text(), day: day, seal: seal}
+	m.mac = db.ours.mac(m.text())
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	// A commit is on the disk before those of the file of the seals, which are always synchronized.
+	if _, err := conn.ExecContext(ctx, `PRAGMA synchronous = FULL`); err != nil {
+		return nil, err
+	}
+	_, err = conn.ExecContext(ctx, `INSERT INTO journal_erasing (name, day, seal, mac) VALUES (?, ?, ?, ?)`,
+		m.name, m.day, m.seal, m.mac)
+	_, back := conn.ExecContext(ctx, `PRAGMA synchronous = NORMAL`)
+	return m, errors.Join(err, back)
+}
+
+// takeBack removes the mark in the transaction of its erasure. It returns errMarkGone if there is none any more.
+func (m *eraseMark) takeBack(ctx context.Context, tx *sql.Tx) error {
+	result, err := tx.ExecContext(ctx, `DELETE FROM journal_erasing WHERE name = ?`, m.name)
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return cmp.Or(err, errMarkGone)
+	}
+	return nil
+}
+
+// inErasure is inTx for an erasure of a day, whose tombstones are behind a seal.
+func (db *database) inErasure(ctx context.Context, day string, seal int64, do func(*sql.Tx) error) error {
+	if db.sealsPart == nil { // tombstones are made in the same transaction
+		return db.inTx(ctx, do)
+	}
+	for {
+		mark, err := db.leaveMark(ctx, day, seal)
+		if err != nil {
+			return err
+		}
+		if err := db.inTx(ctx, func(tx *sql.Tx) error {
+			if err := mark.takeBack(ctx, tx); err != nil {
+				return err
+			}
+			return do(tx)
+		}); !errors.Is(err, errMarkGone) {
+			return err
+		}
+	}
+}
+
+// finishErasures finishes the erasures whose marks a file of a month has. A mark without tombstones goes.
+func (db *database) finishErasures(ctx context.Context) error {
+	marks, err := readRows(ctx, db, func(m *eraseMark) []any { return []any{&m.name, &m.day, &m.seal, &m.mac} },
+		`SELECT name, day, seal, mac FROM journal_erasing ORDER BY seal`)
+	if err != nil || len(marks) == 0 {
+		return err
+	}
+	for _, m := range marks {
+		if err := db.inTx(ctx, func(tx *sql.Tx) error {
+			if err := m.takeBack(ctx, tx); errors.Is(err, errMarkGone) {
+				return nil // its erasure was at work, and is done
+			} else if err != nil || !db.ours.isMAC(m.mac, m.text()) {
+				return err
+			}
+			return db.finishErasure(ctx, tx, &m)
+		}); err != nil && !errors.Is(err, errSealed) { // the check of the chain says what was changed
+			return err
+		}
+	}
+	if err := db.truncateLog(ctx); !errors.Is(err, errLogInUse) { // the next one empties it
+		return err
+	}
+	return nil
+}
+
+// finishErasure removes what tombstones behind a mark are about, and is there.
+func (db *database) finishErasure(ctx context.Context, tx *sql.Tx, m *eraseMark) error {
+	at, err := time.Parse(time.DateOnly, m.day)
+	if err != nil {
+		return err
+	}
+	said := newKnown()
+	tombstone, newest, err := db.readTombstones(ctx, m, &said)
+	if err != nil {
+		return err
+	}
+	var ids []string // those of entries that have their text
+	for _, chain := range sortedKeys(said.erased) {
+		if dayOfChain(chain) != m.day {
+			continue
+		}
+		if err := db.eachLive(ctx, tx, chain, said.erased[chain], func(f *frame, at int, item *frameItem) {
+			if said.isErased(chain, f.first+int64(at)) {
+				ids = append(ids, item.id)
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	slices.Sort(ids)
+	var late []chainPlace // entries that came behind the tombstones
+	for some := range slices.Chunk(slices.Compact(ids), importBatch) {
+		begin, end := spanOfDay(at)
+		e := dayErasure{db: db, begin: begin, condition: recordsOfTime + `id IN (` + marks(len(some)) + `)`,
+			args: []any{begin, end, -begin, -end}, by: tombstone.by}
+		for _, id := range some {
+			e.args = append(e.args, id)
+		}
+		_, erased, err := e.remove(ctx, tx)
+		if err != nil {
+			return err
+		}
+		late = append(late, slices.DeleteFunc(erased, func(p chainPlace) bool { return said.isErased(p.chain, p.seq) })...)
+	}
+	tombstone.at = time.Now()
+	return db.sealErasure(ctx, tx, tombstone, late, nil, &newest)
+}
+
+// readTombstones adds the erasures behind a mark to what seals say. It returns a tombstone for entries that they do not
+// name, by the person who has made the last one, and the number of the newest seal. Seals that are not as they were
+// written are left out: other duties say so.
+func (db *database) readTombstones(ctx context.Context, m *eraseMark, said *known) (more statement, newest int64,
+	err error) {
+	seals, err := db.sealsPart(ctx, false)
+	if err != nil {
+		return more, 0, err
+	}
+	err = readSealsOf(ctx, seals, m.seal+1, func(s Seal) error {
+		newest = s.N
+		one, err := parseSeal(s.Text)
+		if err == nil && one.kind == ErasureSeal && s.isSignedBy(db.ours.publicKeys()) {
+			said.addErased(one)
+			more = statement{kind: ErasureSeal, by: one.by}
+		}
+		return nil
+	})
+	return more, newest, err
+}
+
+// finishErasures finishes the erasures of all months.
+func (s *fileStore) finishErasures(ctx context.Context) error {
+	return s.each(ctx, func(db *database) (bool, error) { return false, db.finishErasures(ctx) })
+}
