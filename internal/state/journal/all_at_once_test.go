@@ -17,8 +17,10 @@ import (
 // and change one file of keys, or one each. In the end each authentication is either there with all of its text, or
 // erased with a tombstone and without its key, and all are billed. What is neither was lost, or was brought back.
 func TestJ6AllAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"sqlite", "postgres", "postgres with two files"} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			file, _ := newKeyFile(t)
 			files := []journal.KeyFile{file, file}
 			if kind == "postgres with two files" {

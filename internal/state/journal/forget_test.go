@@ -50,6 +50,7 @@ func TestJ6AnEmptyStoreForgetsNothingThatAHoldHolds(t *testing.T) {
 // TestJ6AClockThatWasAheadLosesNoEntryOfToday: something of today was erased, and the duties run once by a clock that
 // is ahead. What is authenticated later today is written: else payments would be missing, and nobody would know.
 func TestJ6AClockThatWasAheadLosesNoEntryOfToday(t *testing.T) {
+	t.Parallel()
 	eachStoreOfFile(t, func(t *testing.T, file journal.KeyFile, st journal.Store, keys *journal.Keys) {
 		writeCanaries(t, st, keys)
 		eraseCanaries(t, st)
@@ -67,6 +68,7 @@ func TestJ6AClockThatWasAheadLosesNoEntryOfToday(t *testing.T) {
 // TestJ6AnOldKeyFilePutBackIsNoticed: somebody puts the file of keys of before an erasure back, as from a backup of the
 // folder, while the server runs. The next duty forgets again in the file, or the problem says so.
 func TestJ6AnOldKeyFilePutBackIsNoticed(t *testing.T) {
+	t.Parallel()
 	eachStoreOfFile(t, func(t *testing.T, file journal.KeyFile, st journal.Store, keys *journal.Keys) {
 		writeCanaries(t, st, keys)
 		was, err := os.ReadFile(file.Path)
@@ -84,6 +86,7 @@ func TestJ6AnOldKeyFilePutBackIsNoticed(t *testing.T) {
 // TestA2ARowThatWasChangedMakesNobodyForgetAKey: somebody with the database alone gives the row of an authentication
 // the card of another one, which is erased then. The key of what its sealed entry says belongs to another card stays.
 func TestA2ARowThatWasChangedMakesNobodyForgetAKey(t *testing.T) {
+	t.Parallel()
 	eachStoreOfFile(t, func(t *testing.T, _ journal.KeyFile, st journal.Store, keys *journal.Keys) {
 		writeCanaries(t, st, keys)
 		for _, db := range journal.Databases(t, st) {
@@ -212,6 +215,7 @@ func TestA2PlacesThatWereChangedKeepNoKey(t *testing.T) {
 // for its day was archived before. Somebody with the database alone gives it a row with the card of another one, which
 // is erased then. Its key stays: nothing that is sealed says that it belongs to the card.
 func TestA2ARowOfADeliveryMakesNobodyForgetAKey(t *testing.T) {
+	t.Parallel()
 	eachStoreOfFile(t, func(t *testing.T, _ journal.KeyFile, st journal.Store, keys *journal.Keys) {
 		write(t, st, canaryEntry(keys, 1))
 		late := canaryEntry(keys, 2)
@@ -235,6 +239,7 @@ func TestA2ARowOfADeliveryMakesNobodyForgetAKey(t *testing.T) {
 // in which a card is erased. Somebody with both databases and without a key puts the seals of the copy into the real
 // one. Its entries are all there, so their keys stay: else backups would lose them for good.
 func TestA2SealsOfACopyMakeNobodyForgetWhatIsThere(t *testing.T) {
+	t.Parallel()
 	file, keys := newKeyFile(t)
 	open := func(at string, keys *journal.Keys) journal.Store {
 		t.Helper()

@@ -296,8 +296,8 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 	if err := s.bookExpired(ctx, last.UnixMilli()); err != nil {
 		return err
 	}
-	if err := s.dropPartitions(ctx, last, kept, s.inTx, slices.Concat([]string{"journal_frames", "journal_places"}, monthTables,
-		besideTables)...); err != nil {
+	tables := slices.Concat([]string{"journal_frames", "journal_places"}, monthTables, besideTables)
+	if err := s.dropPartitions(ctx, last, kept, s.inTx, tables...); err != nil {
 		return err
 	}
 	for _, gap := range kept.gaps(last) {

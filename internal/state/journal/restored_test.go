@@ -91,6 +91,7 @@ func TestJ6ANodeWithAnOlderFileReadsTheNeighbours(t *testing.T) {
 // exported, archived, erased from once more, also from the files, and verified. A duty that stumbles over an entry
 // without its key would stop all others.
 func TestJ6ARestoredStoreDoesAllDuties(t *testing.T) {
+	t.Parallel()
 	file, keys := newKeyFile(t)
 	st := openFiles(t, keys)
 	fillForArchive(t, st, keys)
@@ -191,6 +192,7 @@ func TestK5TheSameErasureInARestoredStoreBillsTheSame(t *testing.T) {
 // TestD121AnExportOfARestoredStoreIsCheckedByThePageAlone: the script of the page takes an export with an entry that
 // was erased by the key alone, as verify does. Else an auditor would say that it was changed.
 func TestD121AnExportOfARestoredStoreIsCheckedByThePageAlone(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../../docs/operating/evidence.md")
 	if err != nil {
 		t.Fatal(err)

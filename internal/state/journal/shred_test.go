@@ -396,6 +396,7 @@ func TestJ6TooManyKeysStay(t *testing.T) {
 // TestJ6DaysAndIDsThatAreUnusual: entries at the border of days, and with ids that are no UUIDs, are erased and
 // forgotten, and nothing else is. A key of another day or id would be the wrong one.
 func TestJ6DaysAndIDsThatAreUnusual(t *testing.T) {
+	t.Parallel()
 	eachStoreOfFile(t, func(t *testing.T, file journal.KeyFile, st journal.Store, keys *journal.Keys) {
 		n := 0
 		ids := []string{"a", "A", "ä", "00000000-0000-4000-8000-00000000000A", "with space", "'; --"}

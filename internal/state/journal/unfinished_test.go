@@ -77,7 +77,9 @@ func TestJ6AMarkIsOfOneErasure(t *testing.T) {
 	if err := u.st.Sign(t.Context(), u.at); err != nil {
 		t.Fatal(err)
 	}
-	if err := u.db.inTx(t.Context(), func(tx *sql.Tx) error { return mark.takeBack(t.Context(), tx) }); !errors.Is(err, errMarkGone) {
+	if err := u.db.inTx(t.Context(), func(tx *sql.Tx) error {
+		return mark.takeBack(t.Context(), tx)
+	}); !errors.Is(err, errMarkGone) {
 		t.Errorf("the mark of an erasure that has not begun: %v", err)
 	}
 	tries := 0
