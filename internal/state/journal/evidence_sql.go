@@ -152,7 +152,7 @@ func (db *database) checkNoHold(ctx context.Context, tx *sql.Tx, seal *int64) er
 // unlessHeld calls do in a transaction, and commits it if no legal hold was set behind a seal. Nobody sets one between
 // the two. Else it returns errNewHold.
 func (db *database) unlessHeld(ctx context.Context, seal int64, do func(*sql.Tx) error) error {
-	tx, err := db.BeginTx(ctx, nil)
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted}) // a hold of meanwhile is seen
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"testing"
@@ -300,5 +301,37 @@ func TestJ2AWriterOfADayThatGoesHasItsKey(t *testing.T) {
 			default:
 			}
 		}
+	})
+}
+
+// TestJ6AHoldThatIsSetInsideASweepHolds: a sweep has begun to delete when somebody sets a hold, also in a database whose
+// transactions see only what there was when they began. What the sweep would delete stays.
+func TestJ6AHoldThatIsSetInsideASweepHolds(t *testing.T) {
+	t.Parallel()
+	test := func(t *testing.T, keys *Keys, open func() (Store, error)) {
+		st, other := openRace(t, keys, open)
+		db, err := st.(heldParts).partOf(t.Context(), dayOf(raceDay))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, seal, err := st.(heldParts).evidenceOf().readHolds(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.unlessHeld(t.Context(), seal, func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(t.Context(), `DELETE FROM journal_messages`)
+			if err == nil {
+				_, err = other.AddHold(t.Context(), Hold{Name: "case 1", Merchant: "shop 0"})
+			}
+			return err
+		}); !errors.Is(err, errNewHold) {
+			t.Errorf("%v, want %v", err, errNewHold)
+		}
+	}
+	eachTwice(t, test)
+	t.Run("repeatable read", func(t *testing.T) {
+		t.Parallel()
+		at, keys := pgtest.Get(t).Schema(t)+"&default_transaction_isolation=repeatable%20read", NewKeys()
+		test(t, keys, func() (Store, error) { return OpenPostgres(t.Context(), at, keys) })
 	})
 }
