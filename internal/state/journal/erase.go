@@ -48,7 +48,7 @@ func (db *database) erase(ctx context.Context, plan erasurePlan) (authentication
 		of := slices.Concat([]any{begin, begin + dayLen, -begin, -(begin + dayLen)}, args)
 		var a, r int
 		var leaves []spentLeaf
-		if err := db.inTx(ctx, func(tx *sql.Tx) (err error) {
+		if err := db.inErasure(ctx, dayOf(time.UnixMilli(begin)), plan.seal, func(tx *sql.Tx) (err error) {
 			erasure := dayErasure{
 				erasurePlan: plan, db: db, begin: begin, condition: recordsOfTime + condition, args: of,
 				by: cmp.Or(plan.query.By, nodeName()),

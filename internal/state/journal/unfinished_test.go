@@ -1,11 +1,16 @@
 package journal
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -94,7 +99,142 @@ func TestJ6AMarkIsOfOneErasure(t *testing.T) {
 	if err := u.st.Sign(t.Context(), u.at); err != nil { // the tries that were undone have left theirs
 		t.Fatal(err)
 	}
-	u.isDone(t.Context())
+	u.isDone()
+}
+
+// TestJ6AnErasureLeavesItsMarkFirst: while an erasure makes its tombstones, its mark is in the file of the month.
+func TestJ6AnErasureLeavesItsMarkFirst(t *testing.T) {
+	t.Parallel()
+	u := newUnfinished(t)
+	marks, seals := 0, u.db.sealsPart
+	u.db.sealsPart = func(ctx context.Context, create bool) (*database, error) {
+		marks = max(marks, u.marks())
+		return seals(ctx, create)
+	}
+	before := u.billing()
+	if n, _, err := u.st.Erase(t.Context(), Query{Merchant: "shop 0"}); err != nil || n != 5 || marks != 1 {
+		t.Errorf("%d were erased, %v, with %d marks", n, err, marks)
+	}
+	if got := u.billing(); got != before || u.marks() > 0 {
+		t.Errorf("%d are billed, want %d; %d marks are left", got, before, u.marks())
+	}
+}
+
+// killsEnv names the folder in which a test binary erases until it is killed.
+const killsEnv = "THREEDS_TEST_KILLS"
+
+// TestJ6AnErasureThatIsKilledIsFinished: a process is killed while it erases, again and again and at any moment. The next
+// duty of the server brings the journal right each time.
+func TestJ6AnErasureThatIsKilledIsFinished(t *testing.T) {
+	const shops, days = 24, 2
+	at := time.Date(2026, 3, 30, 12, 0, 0, 0, time.UTC)
+	if dir := os.Getenv(killsEnv); dir != "" {
+		st, _ := openKilled(t, dir)
+		for n := range shops {
+			q := Query{Merchant: fmt.Sprint("shop ", n)}
+			if page, err := st.Search(t.Context(), q); err == nil && len(page.Records) == 0 {
+				continue
+			}
+			fmt.Println("erase", n)
+			if _, _, err := st.Erase(t.Context(), q); err != nil {
+				fmt.Println("failed", err)
+			}
+		}
+		fmt.Println("done")
+		select {} // until it is killed
+	}
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	st, keys := openKilled(t, dir)
+	for n := range shops * 8 {
+		made := at.AddDate(0, 0, n/shops%days)
+		for _, kind := range []Kind{Answered, Delivered("event", "endpoint", 1)} {
+			if _, err := st.Write(t.Context(), []Entry{{Kind: kind, Record: Record{
+				ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Created: made, Updated: made, API: "emv",
+				Merchant: fmt.Sprint("shop ", n%shops), Status: "completed", TransStatus: "Y",
+			}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	before := billed(t, st, at)
+	marks, kills := 0, 0
+	for isDone := false; !isDone; kills++ {
+		cmd := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), killsEnv+"="+dir)
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for lines, n := bufio.NewScanner(out), rand.IntN(3); n >= 0 && !isDone && lines.Scan(); n-- {
+			if isDone = lines.Text() == "done"; strings.HasPrefix(lines.Text(), "failed") {
+				t.Error(lines.Text())
+			}
+		}
+		for range rand.IntN(4000) { // any moment
+			_, _ = os.Stat(dir)
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+		db, err := st.month(t.Context(), "2026-03", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		some := 0
+		if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM journal_erasing`).Scan(&some); err != nil {
+			t.Fatal(err)
+		}
+		marks += some
+		if err := st.Sign(t.Context(), at.Add(24*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if got := billed(t, st, at); got != before {
+			t.Fatalf("%d are billed, want %d", got, before)
+		}
+	}
+	t.Logf("it was killed %d times, and left %d marks", kills, marks)
+	if err := st.Sign(t.Context(), at.AddDate(0, 0, 4)); err != nil {
+		t.Fatal(err)
+	}
+	if faults := st.Faults(); len(faults) > 0 {
+		t.Error(faults)
+	}
+	var file bytes.Buffer
+	if _, err := WriteJSONLines(t.Context(), &file, st, keys, Query{At: at.AddDate(0, 0, 4)}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Verify(bytes.NewReader(file.Bytes()), keys.PublicKey()); err != nil || got.Erased != shops*8*2 {
+		t.Errorf("an export has %d entries that were erased: %v", got.Erased, err)
+	}
+	if got := billed(t, st, at); got != before {
+		t.Errorf("%d are billed, want %d", got, before)
+	}
+	if n := CountForgotten(keys); n != shops*8 {
+		t.Errorf("%d keys were forgotten, want %d", n, shops*8)
+	}
+}
+
+// openKilled opens the journal of a folder, and its file of keys.
+func openKilled(t *testing.T, dir string) (*fileStore, *Keys) {
+	t.Helper()
+	file := KeyFile{Path: filepath.Join(dir, "journal-keys.json")}
+	keys, err := file.LoadOrCreate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := OpenFiles(dir, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	return st.(*fileStore), keys
 }
 
 // unfinished is a journal of ten authentications of two merchants, of which those of one are erased.
@@ -167,16 +307,24 @@ func (u *unfinished) check(fault string, billed int64) {
 	if got := u.billing(); got != billed {
 		u.Errorf("%d are billed, want %d", got, billed)
 	}
-	u.isDone(u.Context())
+	u.isDone()
 }
 
 // isDone checks that there is no mark.
-func (u *unfinished) isDone(ctx context.Context) {
+func (u *unfinished) isDone() {
 	u.Helper()
-	n := 0
-	if err := u.db.QueryRowContext(ctx, `SELECT count(*) FROM journal_erasing`).Scan(&n); err != nil || n != 0 {
-		u.Errorf("%d marks: %v", n, err)
+	if n := u.marks(); n != 0 {
+		u.Errorf("%d marks are left", n)
 	}
+}
+
+// marks returns how many marks there are.
+func (u *unfinished) marks() (n int) {
+	u.Helper()
+	if err := u.db.QueryRowContext(u.Context(), `SELECT count(*) FROM journal_erasing`).Scan(&n); err != nil {
+		u.Fatal(err)
+	}
+	return n
 }
 
 func (u *unfinished) billing() (n int64) {
