@@ -120,6 +120,25 @@ func TestJ6AnErasureLeavesItsMarkFirst(t *testing.T) {
 	}
 }
 
+// TestJ6ATombstoneOfEarlierEntriesIsFinished: behind the mark of an erasure that died there is a tombstone of another one,
+// which is about later entries of the same chain.
+func TestJ6ATombstoneOfEarlierEntriesIsFinished(t *testing.T) {
+	t.Parallel()
+	u := newUnfinished(t)
+	before := u.billing()
+	if _, _, err := u.st.Erase(t.Context(), Query{Merchant: "shop 1"}); err != nil {
+		t.Fatal(err)
+	}
+	u.die(u.db.inErasure)
+	if err := u.st.Sign(t.Context(), u.at.AddDate(0, 0, 2)); err != nil {
+		t.Fatal(err)
+	}
+	page, err := u.st.Search(t.Context(), Query{})
+	if faults := u.st.Faults(); err != nil || len(page.Records) > 0 || len(faults) > 0 || u.billing() != before {
+		t.Errorf("%d are left, %v; %d are billed, want %d; faults %q", len(page.Records), err, u.billing(), before, faults)
+	}
+}
+
 // killsEnv names the folder in which a test binary erases until it is killed.
 const killsEnv = "THREEDS_TEST_KILLS"
 
@@ -326,6 +345,7 @@ func (u *unfinished) marks() (n int) {
 	}
 	return n
 }
+
 
 func (u *unfinished) billing() (n int64) {
 	u.Helper()
