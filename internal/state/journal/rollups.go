@@ -156,7 +156,12 @@ func (db *database) roll(ctx context.Context, now time.Time, limit time.Duration
 
 // inTx calls do in a transaction, each of whose statements sees what was committed before it.
 func (db *database) inTx(ctx context.Context, do func(*sql.Tx) error) error {
-	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	return inTxOf(ctx, db, do)
+}
+
+// inTxOf is inTx on a database or a connection.
+func inTxOf(ctx context.Context, of beginner, do func(*sql.Tx) error) error {
+	tx, err := of.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
 	}
@@ -165,6 +170,11 @@ func (db *database) inTx(ctx context.Context, do func(*sql.Tx) error) error {
 		return err
 	}
 	return tx.Commit()
+}
+
+// A beginner is a database or a connection.
+type beginner interface {
+	BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error)
 }
 
 // rollHour makes the rollups of an hour. Marks that come meanwhile stay.

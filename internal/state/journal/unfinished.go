@@ -38,22 +38,30 @@ func (m *eraseMark) text() []byte {
 var errMarkGone = errors.New("journal: the mark of an erasure is gone")
 
 // leaveMark leaves a mark for an erasure whose tombstones are behind a seal. When it returns, the mark is on the disk.
-func (db *database) leaveMark(ctx context.Context, day string, seal int64) (m *eraseMark, err error) {
-	m = &eraseMark{name: rand.Text(), day: day, seal: seal}
+func (db *database) leaveMark(ctx context.Context, day string, seal int64) (*eraseMark, error) {
+	m := &eraseMark{name: rand.Text(), day: day, seal: seal}
 	m.mac = db.ours.mac(m.text())
+	return m, db.inSyncedTx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO journal_erasing (name, day, seal, mac) VALUES (?, ?, ?, ?)`, m.name, m.day,
+			m.seal, m.mac)
+		return err
+	})
+}
+
+// inSyncedTx is inTx in the file of a month. When it returns, what was committed is on the disk, as what is committed to
+// the file of the seals always is.
+func (db *database) inSyncedTx(ctx context.Context, do func(*sql.Tx) error) (err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	// A commit is on the disk before those of the file of the seals, which are always synchronized.
 	if _, err := conn.ExecContext(ctx, `PRAGMA synchronous = FULL`); err != nil {
-		return nil, err
+		return err
 	}
-	_, err = conn.ExecContext(ctx, `INSERT INTO journal_erasing (name, day, seal, mac) VALUES (?, ?, ?, ?)`,
-		m.name, m.day, m.seal, m.mac)
-	_, back := conn.ExecContext(ctx, `PRAGMA synchronous = NORMAL`)
-	return m, errors.Join(err, back)
+	err = inTxOf(ctx, conn, do)
+	_, back := conn.ExecContext(context.WithoutCancel(ctx), `PRAGMA synchronous = NORMAL`)
+	return errors.Join(err, back)
 }
 
 // takeBack removes the mark in the transaction of its erasure. It returns errMarkGone if there is none any more.
@@ -78,7 +86,7 @@ func (db *database) inErasure(ctx context.Context, day string, seal int64, do fu
 		if err != nil {
 			return err
 		}
-		if err := db.inTx(ctx, func(tx *sql.Tx) error {
+		if err := db.inSyncedTx(ctx, func(tx *sql.Tx) error {
 			if err := mark.takeBack(ctx, tx); err != nil {
 				return err
 			}
@@ -91,22 +99,25 @@ func (db *database) inErasure(ctx context.Context, day string, seal int64, do fu
 
 // finishErasures finishes the erasures whose marks a file of a month has. A mark without tombstones goes.
 func (db *database) finishErasures(ctx context.Context) error {
+	if db.sealsPart == nil { // its erasures are whole
+		return nil
+	}
 	marks, err := readRows(ctx, db, func(m *eraseMark) []any { return []any{&m.name, &m.day, &m.seal, &m.mac} },
 		`SELECT name, day, seal, mac FROM journal_erasing ORDER BY seal`)
 	if err != nil || len(marks) == 0 {
 		return err
 	}
 	for _, m := range marks {
-		if err := db.inTx(ctx, func(tx *sql.Tx) error {
+		if err := db.inSyncedTx(ctx, func(tx *sql.Tx) error {
 			if err := m.takeBack(ctx, tx); errors.Is(err, errMarkGone) {
 				return nil // its erasure was at work, and is done
 			} else if err != nil || !db.ours.isMAC(m.mac, m.text()) {
 				return err
 			}
 			return db.finishErasure(ctx, tx, &m)
-		}); err != nil && !errors.Is(err, errSealed) { // the check of the chain says what was changed
+		}); err != nil && !errors.Is(err, errSealed) && !errors.Is(err, errNewHold) {
 			return err
-		}
+		} // The check of the chain says what was changed, and the next call heeds a hold.
 	}
 	if err := db.truncateLog(ctx); !errors.Is(err, errLogInUse) { // the next one empties it
 		return err
@@ -114,7 +125,8 @@ func (db *database) finishErasures(ctx context.Context) error {
 	return nil
 }
 
-// finishErasure removes what tombstones behind a mark are about, and is there.
+// finishErasure removes what tombstones behind a mark are about, and is there. Where the key is forgotten, the erasure
+// was on the disk before: somebody has put the entry back, with a copy of the mark. It stays, and is noticed.
 func (db *database) finishErasure(ctx context.Context, tx *sql.Tx, m *eraseMark) error {
 	at, err := time.Parse(time.DateOnly, m.day)
 	if err != nil {
@@ -131,7 +143,7 @@ func (db *database) finishErasure(ctx context.Context, tx *sql.Tx, m *eraseMark)
 			continue
 		}
 		if err := db.eachLive(ctx, tx, chain, said.erased[chain], func(f *frame, at int, item *frameItem) {
-			if said.isErased(chain, f.first+int64(at)) {
+			if said.isErased(chain, f.first+int64(at)) && db.ours.tree.has(db.ours.tree.leafOf(dayNumber(f.made), item.id)) {
 				ids = append(ids, item.id)
 			}
 		}); err != nil {

@@ -139,6 +139,33 @@ func TestJ6ATombstoneOfEarlierEntriesIsFinished(t *testing.T) {
 	}
 }
 
+// TestJ6ACopyOfAMarkHidesNothing: somebody without the keys copies the mark of an erasure while it is at work, and what it
+// erases. Later he puts both back. That is noticed as without the mark, and is not billed for good.
+func TestJ6ACopyOfAMarkHidesNothing(t *testing.T) {
+	t.Parallel()
+	u := newUnfinished(t)
+	before, seals := u.billing(), u.db.sealsPart
+	tables := []string{"journal_erasing", "journal_frames", "journal_places", "journal_records"}
+	u.db.sealsPart = func(ctx context.Context, create bool) (*database, error) {
+		for _, table := range tables {
+			u.exec(`CREATE TABLE IF NOT EXISTS copies.` + table + ` AS SELECT * FROM main.` + table)
+		}
+		return seals(ctx, create)
+	}
+	if _, _, err := u.st.Erase(t.Context(), Query{Merchant: "shop 0"}); err != nil {
+		t.Fatal(err)
+	}
+	u.db.sealsPart = seals
+	for _, table := range tables {
+		u.exec(`REPLACE INTO main.` + table + ` SELECT * FROM copies.` + table)
+	}
+	if err := u.st.Sign(t.Context(), u.at.AddDate(0, 0, 2)); err != nil {
+		t.Fatal(err)
+	}
+	u.exec(`DELETE FROM journal_frames`)
+	u.check("was erased, and has its sealed text again", before/2)
+}
+
 // killsEnv names the folder in which a test binary erases until it is killed.
 const killsEnv = "THREEDS_TEST_KILLS"
 
@@ -346,6 +373,20 @@ func (u *unfinished) marks() (n int) {
 	return n
 }
 
+// exec runs a statement beside a database "copies", as somebody does who has the files alone.
+func (u *unfinished) exec(text string) {
+	u.Helper()
+	conn, err := u.db.Conn(u.Context())
+	if err != nil {
+		u.Fatal(err)
+	}
+	defer conn.Close()
+	for _, text := range []string{`ATTACH '` + filepath.Join(u.st.dir, "copies") + `' AS copies`, text, `DETACH copies`} {
+		if _, err := conn.ExecContext(u.Context(), text); err != nil {
+			u.Fatal(text, err)
+		}
+	}
+}
 
 func (u *unfinished) billing() (n int64) {
 	u.Helper()
