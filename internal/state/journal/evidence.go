@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -240,6 +241,27 @@ func (e *evidence) check(ctx context.Context, c tableChain, isBare bool) error {
 	return nil
 }
 
+// whileNobodyErases calls do while nobody erases from a day, and nobody has begun to: tombstones and what they are about
+// fit each other then.
+func (e *evidence) whileNobodyErases(ctx context.Context, day string, do func() error) error {
+	db, err := e.parts.partOf(ctx, day)
+	if err != nil {
+		return err
+	}
+	if db == nil {
+		return do()
+	}
+	if err := db.finishErasures(ctx); err != nil {
+		return err
+	}
+	return db.inTx(ctx, func(tx *sql.Tx) error {
+		if err := db.keepErasuresOut(ctx, tx); err != nil {
+			return err
+		}
+		return do()
+	})
+}
+
 // lost reports each chain until a day that seals name and that the table lacks, or has less of. It returns the names of
 // those.
 func (e *evidence) lost(ctx context.Context, chains map[string]tableChain, until string) (names []string, err error) {
@@ -337,10 +359,15 @@ func (e *evidence) signDay(ctx context.Context, first, day string, now time.Time
 		}
 		err := e.check(ctx, c, false)
 		if _, isFault := errors.AsType[*faultError](err); isFault { // an erasure may have come between
-			if err := e.refresh(ctx); err != nil {
-				return e.report(err)
+			if failed := e.whileNobodyErases(ctx, c.day, func() error {
+				failed := e.refresh(ctx)
+				if failed == nil {
+					err = e.check(ctx, c, false)
+				}
+				return failed
+			}); failed != nil {
+				return e.report(failed)
 			}
-			err = e.check(ctx, c, false)
 		}
 		if _, isFault := errors.AsType[*faultError](err); isFault {
 			s.broken = append(s.broken, name)

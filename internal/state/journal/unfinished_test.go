@@ -120,6 +120,22 @@ func TestJ6AnErasureLeavesItsMarkFirst(t *testing.T) {
 	}
 }
 
+// TestJ6AnErasureBeginsAndDiesWhileADayIsSigned: the server has found nothing to finish, and is about to check the chains
+// of a day, when an erasure begins and dies behind its tombstone. The chain is not broken by that.
+func TestJ6AnErasureBeginsAndDiesWhileADayIsSigned(t *testing.T) {
+	t.Parallel()
+	u := newUnfinished(t)
+	before, parts := u.billing(), u.st.evidence.parts
+	u.st.evidence.parts = &partsWithHold{evidenceParts: parts, set: func() {
+		u.die(u.db.inErasure)
+		u.write(Delivered("event", "endpoint", 1), 0)
+	}}
+	if err := u.st.Sign(t.Context(), u.at.AddDate(0, 0, 2)); err != nil {
+		t.Fatal(err)
+	}
+	u.check("", before)
+}
+
 // TestJ6ATombstoneOfEarlierEntriesIsFinished: behind the mark of an erasure that died there is a tombstone of another one,
 // which is about later entries of the same chain.
 func TestJ6ATombstoneOfEarlierEntriesIsFinished(t *testing.T) {
