@@ -188,15 +188,17 @@ func (e *folderEraser) signErasure(ctx context.Context, name string, digest []by
 	var rows [][]any
 	if err := e.eachLine(name, digest, func(l *exportLine) error {
 		entry, ok := entryOfLine(l)
-		if !ok || !ids[idKey(entry.Record.ID)] || e.known.isErased(l.Chain, l.Seq) {
+		if !ok || !ids[idKey(entry.Record.ID)] {
 			return nil
 		}
-		places = append(places, chainPlace{l.Chain, l.Seq, entry.Record.ID})
+		if !e.known.isErased(l.Chain, l.Seq) { // else an erasure has died behind its tombstone
+			places = append(places, chainPlace{l.Chain, l.Seq, entry.Record.ID})
+		}
 		rows = append(rows, []any{
 			entry.Record.Created.UnixMilli(), entry.Record.ID, string(entry.Kind), int64(0), int64(0), int64(1),
 		})
 		return nil
-	}); err != nil || len(places) == 0 {
+	}); err != nil || len(rows) == 0 {
 		return 0, err
 	}
 	day := (&DayFile{Name: name}).Day()

@@ -119,6 +119,41 @@ func TestJ6AnErasureInAFolderThatIsKilledGoesOn(t *testing.T) {
 	})
 }
 
+// TestJ6AnErasureInAFolderThatIsUndoneIsNotImported: the tombstones of SQLite are there, and the transaction that notes
+// which ids were erased was undone. The same erasure once more notes them: else an import of an older copy would bring
+// back what was erased, for its keys are there.
+func TestJ6AnErasureInAFolderThatIsUndoneIsNotImported(t *testing.T) {
+	t.Parallel()
+	sqliteAlone(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		journal.LimitForgotten(keys, 0)
+		fillForArchive(t, st, keys)
+		dir := t.TempDir()
+		archive(t, st, keys, dir)
+		old, err := os.ReadFile(filepath.Join(dir, "2026-03-30.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := journal.Query{Card: "4000000000000010"}
+		folder := &journal.Folder{Dir: dir, Keys: keys}
+		journal.FailRename(folder, func(string, string) error { return errKilled })
+		if _, err := folder.Erase(t.Context(), st, q); !errors.Is(err, errKilled) {
+			t.Fatalf("%v, want that it was killed", err)
+		}
+		for _, db := range journal.Databases(t, st) {
+			if _, err := db.ExecContext(t.Context(), `DELETE FROM journal_places`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		journal.FailRename(folder, nil)
+		if done, err := folder.Erase(t.Context(), st, q); err != nil || len(done.Faults) > 0 {
+			t.Fatalf("the erasure that goes on: %+v, %v", done, err)
+		}
+		if got, err := importOf(t, st, keys, string(old), keys); err != nil || got.Added != 8 {
+			t.Errorf("a copy of before the erasure: imported %+v, %v; want all but what was erased", got, err)
+		}
+	})
+}
+
 // TestJ6AFileThatWasChangedKeepsNoOtherFromBeingErased: the result names it, and the other files are erased.
 func TestJ6AFileThatWasChangedKeepsNoOtherFromBeingErased(t *testing.T) {
 	t.Parallel()
