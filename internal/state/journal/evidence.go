@@ -294,6 +294,9 @@ func (e *evidence) signDays(ctx context.Context, now time.Time) error {
 	if err := e.refresh(ctx); err != nil {
 		return e.report(err)
 	}
+	if err := e.finishErasures(ctx); err != nil {
+		return err
+	}
 	yesterday := dayOf(now.AddDate(0, 0, -1))
 	if e.known.lastDay >= yesterday {
 		return nil

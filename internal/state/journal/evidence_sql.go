@@ -309,9 +309,6 @@ func (s *tableStore) partOf(context.Context, string) (*database, error) { return
 
 // Sign implements [Store].
 func (s *fileStore) Sign(ctx context.Context, now time.Time) error {
-	if err := s.finishErasures(ctx); err != nil {
-		return err
-	}
 	return s.evidence.signDays(ctx, now)
 }
 

@@ -301,7 +301,10 @@ func (s *fileStore) Erase(ctx context.Context, q Query) (authentications, record
 	if q.erasesNothing() {
 		return 0, 0, errNothingToErase
 	}
-	if err := s.finishErasures(ctx); err != nil {
+	if _, _, err := s.evidence.readHolds(ctx); err != nil { // by seals that were changed nothing is finished
+		return 0, 0, asUnknown(err)
+	}
+	if err := s.evidence.finishErasures(ctx); err != nil {
 		return 0, 0, err
 	}
 	var damaged error

@@ -190,7 +190,7 @@ func (db *database) readTombstones(ctx context.Context, m *eraseMark, said *know
 	return more, newest, err
 }
 
-// finishErasures finishes the erasures of all months.
-func (s *fileStore) finishErasures(ctx context.Context) error {
-	return s.each(ctx, func(db *database) (bool, error) { return false, db.finishErasures(ctx) })
+// finishErasures finishes the erasures of all parts. The seals were read, and are as they were written.
+func (e *evidence) finishErasures(ctx context.Context) error {
+	return e.parts.eachPart(ctx, func(_ string, db *database) error { return db.finishErasures(ctx) })
 }

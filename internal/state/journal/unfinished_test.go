@@ -182,6 +182,29 @@ func TestJ6ACopyOfAMarkHidesNothing(t *testing.T) {
 	u.check("was erased, and has its sealed text again", before/2)
 }
 
+// TestJ6OtherKeysLeaveMarks: a server with another file of keys runs once behind an erasure that died. The mark stays for
+// the server with the right keys.
+func TestJ6OtherKeysLeaveMarks(t *testing.T) {
+	t.Parallel()
+	u := newUnfinished(t)
+	before := u.billing()
+	u.die(u.db.inErasure)
+	u.write(Delivered("event", "endpoint", 1), 0)
+	other, err := OpenFiles(u.st.dir, NewKeys())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	_, _, failed := other.Erase(t.Context(), Query{Merchant: "shop 1"})
+	if err := other.Sign(t.Context(), u.at); err != nil || !errors.Is(failed, ErrHoldsUnknown) || u.marks() != 1 {
+		t.Errorf("%v, %v; %d marks are left", err, failed, u.marks())
+	}
+	if err := u.st.Sign(t.Context(), u.at.AddDate(0, 0, 2)); err != nil {
+		t.Fatal(err)
+	}
+	u.check("", before)
+}
+
 // killsEnv names the folder in which a test binary erases until it is killed.
 const killsEnv = "THREEDS_TEST_KILLS"
 
