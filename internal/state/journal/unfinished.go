@@ -15,7 +15,8 @@ import (
 // month. A process may die between the two. So an erasure first leaves a mark in the file of the month, and takes it
 // back in the transaction that removes the entries. While there is a mark, entries that later tombstones name may have
 // their text, and the server removes it. Nobody makes a mark without the keys: entries of an older copy, which somebody
-// puts back behind an erasure, have none, and are noticed.
+// puts back behind an erasure, have none, and are noticed. Who puts a copy of the mark back as well is noticed by the keys:
+// they are forgotten after the erasure is on the disk.
 
 // eraseMarks is the table of marks. Only files have one.
 const eraseMarks = `CREATE TABLE IF NOT EXISTS journal_erasing (name text PRIMARY KEY, day text NOT NULL,
@@ -81,21 +82,27 @@ func (db *database) inErasure(ctx context.Context, day string, seal int64, do fu
 	if db.sealsPart == nil { // tombstones are made in the same transaction
 		return db.inTx(ctx, do)
 	}
-	for {
+	var failed error
+	for range markTries {
 		mark, err := db.leaveMark(ctx, day, seal)
 		if err != nil {
 			return err
 		}
-		if err := db.inSyncedTx(ctx, func(tx *sql.Tx) error {
+		if failed = db.inSyncedTx(ctx, func(tx *sql.Tx) error {
 			if err := mark.takeBack(ctx, tx); err != nil {
 				return err
 			}
 			return do(tx)
-		}); !errors.Is(err, errMarkGone) {
-			return err
+		}); !errors.Is(failed, errMarkGone) {
+			return failed
 		}
 	}
+	return failed
 }
+
+// markTries is how often an erasure leaves a mark at most. Servers look for marks each minute, so more than two that are
+// gone were removed by somebody else.
+const markTries = 10
 
 // finishErasures finishes the erasures whose marks a file of a month has. A mark without tombstones goes.
 func (db *database) finishErasures(ctx context.Context) error {

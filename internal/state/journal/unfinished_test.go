@@ -96,6 +96,11 @@ func TestJ6AMarkIsOfOneErasure(t *testing.T) {
 	}); err != nil || tries != 3 {
 		t.Errorf("after %d tries: %v", tries, err)
 	}
+	if err := u.db.inErasure(t.Context(), dayOf(u.at), 0, func(*sql.Tx) error {
+		return errMarkGone
+	}); !errors.Is(err, errMarkGone) {
+		t.Errorf("the mark is always gone: %v", err)
+	}
 	if err := u.st.Sign(t.Context(), u.at); err != nil { // the tries that were undone have left theirs
 		t.Fatal(err)
 	}
