@@ -48,10 +48,10 @@ func (db *database) erase(ctx context.Context, plan erasurePlan) (authentication
 		of := slices.Concat([]any{begin, begin + dayLen, -begin, -(begin + dayLen)}, args)
 		var a, r int
 		var leaves []spentLeaf
-		if err := db.inErasure(ctx, dayOf(time.UnixMilli(begin)), plan.seal, func(tx *sql.Tx) (err error) {
+		if err := db.inErasure(ctx, dayOf(time.UnixMilli(begin)), plan.seal, func(tx *sql.Tx, mark string) (err error) {
 			erasure := dayErasure{
 				erasurePlan: plan, db: db, begin: begin, condition: recordsOfTime + condition, args: of,
-				by: cmp.Or(plan.query.By, nodeName()),
+				by: cmp.Or(plan.query.By, nodeName()), mark: mark,
 			}
 			a, r, err = erasure.do(ctx, tx)
 			leaves, plan.seal = slices.Collect(maps.Values(erasure.spent)), erasure.seal
@@ -95,6 +95,7 @@ type dayErasure struct {
 	condition string
 	args      []any
 	by        string
+	mark      string // mark is the name of the mark that the erasure has left; "" for none.
 
 	spent map[string]spentLeaf // the keys to be forgotten when the transaction is committed, by id
 }
@@ -106,7 +107,7 @@ func (e *dayErasure) do(ctx context.Context, tx *sql.Tx) (authentications, recor
 		return 0, 0, err
 	}
 	// Tombstones come last: in SQLite they are in another file, and stay there when this transaction fails.
-	tombstone := statement{kind: ErasureSeal, at: time.Now(), by: e.by}
+	tombstone := statement{kind: ErasureSeal, at: time.Now(), by: e.by, mark: e.mark}
 	return authentications, len(erased), e.db.sealErasure(ctx, tx, tombstone, erased, e.spent, &e.seal)
 }
 

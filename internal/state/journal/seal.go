@@ -70,6 +70,7 @@ type statement struct {
 	// of an erasure, by chain
 	erased   map[string][]erasedSpan
 	count    int64            // of an erasure: how many entries
+	mark     string           // of an erasure in files: the mark that it has left, see eraseMark
 	spent    []spentLeaf      // An erasure says which keys of authentications all nodes forget.
 	since    string           // of an expiry: the first day that is kept
 	first    int64            // of an expiry: the first seal that is kept
@@ -107,6 +108,9 @@ func (s *statement) sealText() string {
 	}
 	if s.kind == ErasureSeal {
 		line("count %d", s.count)
+	}
+	if s.mark != "" {
+		line("mark %s", s.mark)
 	}
 	for _, leaf := range s.spent {
 		line("spent %s %016x", leaf.tree, leaf.leaf)
@@ -195,6 +199,8 @@ func (s *statement) parseLine(l string) error {
 		}
 	case word == "count":
 		s.count = number(rest)
+	case word == "mark":
+		s.mark = rest
 	case word == "spent" && len(part) == 2:
 		leaf, wrong := strconv.ParseUint(part[1], 16, 64)
 		s.spent, err = append(s.spent, spentLeaf{part[0], leaf}), wrong

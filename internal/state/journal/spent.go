@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -124,7 +123,6 @@ func (db *database) eachLive(ctx context.Context, from querier, chain string, sp
 	if err != nil {
 		return err
 	}
-	spans = slices.SortedFunc(slices.Values(spans), func(a, b erasedSpan) int { return cmp.Compare(a.first, b.first) })
 	read := int64(0) // the last entry of the last frame that was read
 	for _, s := range spans {
 		if s.last <= read {

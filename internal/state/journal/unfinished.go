@@ -13,10 +13,10 @@ import (
 
 // In SQLite an erasure writes two files: its tombstones are in that of the seals, and what they are about in that of a
 // month. A process may die between the two. So an erasure first leaves a mark in the file of the month, and takes it
-// back in the transaction that removes the entries. While there is a mark, entries that later tombstones name may have
-// their text, and the server removes it. Nobody makes a mark without the keys: entries of an older copy, which somebody
-// puts back behind an erasure, have none, and are noticed. Who puts a copy of the mark back as well is noticed by the keys:
-// they are forgotten after the erasure is on the disk.
+// back in the transaction that removes the entries. While there is a mark, entries that a tombstone with its name is
+// about may have their text, and the server removes it. Nobody makes a mark without the keys: entries of an older copy,
+// which somebody puts back behind an erasure, have none, and are noticed. Who puts a copy of the mark back as well is
+// noticed by the keys: they are forgotten after the erasure is on the disk.
 
 // eraseMarks is the table of marks. Only files have one.
 const eraseMarks = `CREATE TABLE IF NOT EXISTS journal_erasing (name text PRIMARY KEY, day text NOT NULL,
@@ -26,7 +26,7 @@ const eraseMarks = `CREATE TABLE IF NOT EXISTS journal_erasing (name text PRIMAR
 type eraseMark struct {
 	name string // It is random.
 	day  string
-	seal int64 // The tombstones of the erasure are behind this one.
+	seal int64 // The tombstones of the erasure are behind this one, and have its name.
 	mac  []byte
 }
 
@@ -77,10 +77,11 @@ func (m *eraseMark) takeBack(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// inErasure is inTx for an erasure of a day, whose tombstones are behind a seal.
-func (db *database) inErasure(ctx context.Context, day string, seal int64, do func(*sql.Tx) error) error {
+// inErasure is inTx for an erasure of a day, whose tombstones are behind a seal. They have to name its mark.
+func (db *database) inErasure(ctx context.Context, day string, seal int64,
+	do func(tx *sql.Tx, mark string) error) error {
 	if db.sealsPart == nil { // tombstones are made in the same transaction
-		return db.inTx(ctx, do)
+		return db.inTx(ctx, func(tx *sql.Tx) error { return do(tx, "") })
 	}
 	var failed error
 	for range markTries {
@@ -92,7 +93,7 @@ func (db *database) inErasure(ctx context.Context, day string, seal int64, do fu
 			if err := mark.takeBack(ctx, tx); err != nil {
 				return err
 			}
-			return do(tx)
+			return do(tx, mark.name)
 		}); !errors.Is(failed, errMarkGone) {
 			return failed
 		}
@@ -132,7 +133,7 @@ func (db *database) finishErasures(ctx context.Context) error {
 	return nil
 }
 
-// finishErasure removes what tombstones behind a mark are about, and is there. Where the key is forgotten, the erasure
+// finishErasure removes what the tombstones of a mark are about, and is there. Where the key is forgotten, the erasure
 // was on the disk before: somebody has put the entry back, with a copy of the mark. It stays, and is noticed.
 func (db *database) finishErasure(ctx context.Context, tx *sql.Tx, m *eraseMark) error {
 	at, err := time.Parse(time.DateOnly, m.day)
@@ -172,11 +173,11 @@ func (db *database) finishErasure(ctx context.Context, tx *sql.Tx, m *eraseMark)
 		}
 		late = append(late, slices.DeleteFunc(erased, func(p chainPlace) bool { return said.isErased(p.chain, p.seq) })...)
 	}
-	tombstone.at = time.Now()
+	tombstone.at, tombstone.mark = time.Now(), m.name
 	return db.sealErasure(ctx, tx, tombstone, late, nil, &newest)
 }
 
-// readTombstones adds the erasures behind a mark to what seals say. It returns a tombstone for entries that they do not
+// readTombstones adds the erasures that name a mark to what seals say. It returns a tombstone for entries that they do not
 // name, by the person who has made the last one, and the number of the newest seal. Seals that are not as they were
 // written are left out: other duties say so.
 func (db *database) readTombstones(ctx context.Context, m *eraseMark, said *known) (more statement, newest int64,
@@ -188,7 +189,7 @@ func (db *database) readTombstones(ctx context.Context, m *eraseMark, said *know
 	err = readSealsOf(ctx, seals, m.seal+1, func(s Seal) error {
 		newest = s.N
 		one, err := parseSeal(s.Text)
-		if err == nil && one.kind == ErasureSeal && s.isSignedBy(db.ours.publicKeys()) {
+		if err == nil && one.kind == ErasureSeal && one.mark == m.name && s.isSignedBy(db.ours.publicKeys()) {
 			said.addErased(one)
 			more = statement{kind: ErasureSeal, by: one.by}
 		}

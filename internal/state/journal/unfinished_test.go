@@ -60,10 +60,10 @@ func TestJ6NobodyHasAnErasureFinishedWithoutTheKeys(t *testing.T) {
 	t.Parallel()
 	u := newUnfinished(t)
 	before := u.billing()
-	u.die(func(ctx context.Context, day string, _ int64, do func(*sql.Tx) error) error {
+	u.die(func(ctx context.Context, day string, _ int64, do func(*sql.Tx, string) error) error {
 		_, err := u.db.ExecContext(ctx, `INSERT INTO journal_erasing (name, day, seal, mac) VALUES ('mine', ?, 0, ?)`, day,
 			make([]byte, MACLen))
-		return errors.Join(err, u.db.inTx(ctx, do))
+		return errors.Join(err, u.db.inTx(ctx, func(tx *sql.Tx) error { return do(tx, "mine") }))
 	})
 	if err := u.st.Sign(t.Context(), u.at.AddDate(0, 0, 2)); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestJ6AMarkIsOfOneErasure(t *testing.T) {
 		t.Errorf("the mark of an erasure that has not begun: %v", err)
 	}
 	tries := 0
-	if err := u.db.inErasure(t.Context(), dayOf(u.at), 0, func(*sql.Tx) error {
+	if err := u.db.inErasure(t.Context(), dayOf(u.at), 0, func(*sql.Tx, string) error {
 		if tries++; tries < 3 {
 			return errMarkGone
 		}
@@ -96,7 +96,7 @@ func TestJ6AMarkIsOfOneErasure(t *testing.T) {
 	}); err != nil || tries != 3 {
 		t.Errorf("after %d tries: %v", tries, err)
 	}
-	if err := u.db.inErasure(t.Context(), dayOf(u.at), 0, func(*sql.Tx) error {
+	if err := u.db.inErasure(t.Context(), dayOf(u.at), 0, func(*sql.Tx, string) error {
 		return errMarkGone
 	}); !errors.Is(err, errMarkGone) {
 		t.Errorf("the mark is always gone: %v", err)
@@ -185,6 +185,26 @@ func TestJ6ACopyOfAMarkHidesNothing(t *testing.T) {
 	}
 	u.exec(`DELETE FROM journal_frames`)
 	u.check("was erased, and has its sealed text again", before/2)
+}
+
+// TestJ6AMarkIsOfItsOwnTombstones: somebody without the keys has a copy of a mark, and puts the seals of a copy of the
+// journal, in which others were erased, into the place of those that there are. The server erases nothing by that.
+func TestJ6AMarkIsOfItsOwnTombstones(t *testing.T) {
+	t.Parallel()
+	u := newUnfinished(t)
+	before := u.billing()
+	u.die(func(ctx context.Context, day string, seal int64, do func(*sql.Tx, string) error) error {
+		_, err := u.db.leaveMark(ctx, day, seal)
+		return errors.Join(err, u.db.inTx(ctx, func(tx *sql.Tx) error { return do(tx, "another") }))
+	})
+	if err := u.st.Sign(t.Context(), u.at.AddDate(0, 0, 2)); err != nil {
+		t.Fatal(err)
+	}
+	u.check("was erased, and has content again", before)
+	page, err := u.st.Search(t.Context(), Query{Merchant: "shop 0"})
+	if err != nil || len(page.Records) != 5 {
+		t.Errorf("%d of 5 are left: %v", len(page.Records), err)
+	}
 }
 
 // TestJ6OtherKeysLeaveMarks: a server with another file of keys runs once behind an erasure that died. The mark stays for
@@ -365,11 +385,12 @@ func (u *unfinished) write(kind Kind, n int) {
 }
 
 // die erases what the first merchant has, in a transaction that is undone behind its tombstone.
-func (u *unfinished) die(in func(ctx context.Context, day string, seal int64, do func(*sql.Tx) error) error) {
+func (u *unfinished) die(in func(ctx context.Context, day string, seal int64, do func(*sql.Tx, string) error) error) {
 	u.Helper()
 	crash := errors.New("crash")
 	e := erasureOf(u.db, Query{Merchant: "shop 0"}, u.at)
-	if err := in(u.Context(), dayOf(u.at), 0, func(tx *sql.Tx) error {
+	if err := in(u.Context(), dayOf(u.at), 0, func(tx *sql.Tx, mark string) error {
+		e.mark = mark
 		if _, n, err := e.do(u.Context(), tx); err != nil || n != 5 {
 			u.Fatalf("%d entries: %v", n, err)
 		}
