@@ -177,8 +177,8 @@ func (db *database) finishErasure(ctx context.Context, tx *sql.Tx, m *eraseMark)
 	return db.sealErasure(ctx, tx, tombstone, late, nil, &newest)
 }
 
-// readTombstones adds the erasures that name a mark to what seals say. It returns a tombstone for entries that they do not
-// name, by the person who has made the last one, and the number of the newest seal. Seals that are not as they were
+// readTombstones adds the erasures that name a mark to what seals say. It returns a tombstone for entries that they do
+// not name, by the person who has made the last one, and the number of the newest seal. Seals that are not as they were
 // written are left out: other duties say so.
 func (db *database) readTombstones(ctx context.Context, m *eraseMark, said *known) (more statement, newest int64,
 	err error) {
