@@ -241,8 +241,8 @@ func (e *evidence) check(ctx context.Context, c tableChain, isBare bool) error {
 	return nil
 }
 
-// whileNobodyErases calls do while nobody erases from a day, and nobody has begun to: tombstones and what they are about
-// fit each other then.
+// whileNobodyErases calls do while nobody erases from a day, and nobody has begun to. Then tombstones and what they are
+// about fit each other.
 func (e *evidence) whileNobodyErases(ctx context.Context, day string, do func() error) error {
 	db, err := e.parts.partOf(ctx, day)
 	if err != nil {

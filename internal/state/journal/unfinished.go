@@ -49,8 +49,8 @@ func (db *database) leaveMark(ctx context.Context, day string, seal int64) (*era
 	})
 }
 
-// inSyncedTx is inTx in the file of a month. When it returns, what was committed is on the disk, as what is committed to
-// the file of the seals always is.
+// inSyncedTx is inTx in the file of a month. When it returns, what was committed is on the disk. That is always so in
+// the file of the seals.
 func (db *database) inSyncedTx(ctx context.Context, do func(*sql.Tx) error) (err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -101,8 +101,8 @@ func (db *database) inErasure(ctx context.Context, day string, seal int64,
 	return failed
 }
 
-// markTries is how often an erasure leaves a mark at most. Servers look for marks each minute, so more than two that are
-// gone were removed by somebody else.
+// markTries is how often an erasure leaves a mark at most. Servers look for marks each minute. So if more than two are
+// gone, somebody else has removed them.
 const markTries = 10
 
 // finishErasures finishes the erasures whose marks a file of a month has. A mark without tombstones goes.
