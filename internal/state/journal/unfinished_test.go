@@ -283,10 +283,11 @@ func TestJ6AnErasureThatIsKilledIsFinished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for lines, n := bufio.NewScanner(out), rand.IntN(3); n >= 0 && !isDone && lines.Scan(); n-- {
-			if isDone = lines.Text() == "done"; strings.HasPrefix(lines.Text(), "failed") {
-				t.Error(lines.Text())
+		for lines, n := bufio.NewScanner(out), rand.IntN(3); n >= 0 && !isDone; n-- {
+			if !lines.Scan() || strings.HasPrefix(lines.Text(), "failed") {
+				t.Fatalf("the process that erases ended, or said %q", lines.Text())
 			}
+			isDone = lines.Text() == "done"
 		}
 		for range rand.IntN(4000) { // any moment
 			_, _ = os.Stat(dir)
