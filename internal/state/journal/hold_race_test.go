@@ -146,17 +146,17 @@ func TestJ6AHoldThatIsSetWhileRetentionBeginsHolds(t *testing.T) {
 	})
 }
 
-// partsWithHold are the parts of a store beside which another process sets a hold, after the store has read which holds
-// there are and before it looks at the days.
-type partsWithHold struct {
+// partsBeside are the parts of a store beside which another process does something before the store looks at all of them
+// for the first time.
+type partsBeside struct {
 	evidenceParts
-	set func()
+	do func()
 }
 
-func (p *partsWithHold) eachPart(ctx context.Context, do func(name string, db *database) error) error {
-	if p.set != nil {
-		p.set()
-		p.set = nil
+func (p *partsBeside) eachPart(ctx context.Context, do func(name string, db *database) error) error {
+	if p.do != nil {
+		p.do()
+		p.do = nil
 	}
 	return p.evidenceParts.eachPart(ctx, do)
 }
@@ -177,7 +177,7 @@ func TestJ6AHoldThatIsSetWhileMessagesGoHolds(t *testing.T) {
 			"journal_messages": st.ExpireMessages, "journal_personal": st.ExpirePersonal,
 		} {
 			h, isSet := Hold{Name: "case of " + name, Merchant: "shop 0"}, false
-			e.parts = &partsWithHold{evidenceParts: parts, set: func() {
+			e.parts = &partsBeside{evidenceParts: parts, do: func() {
 				if _, err := other.AddHold(t.Context(), h); err != nil {
 					t.Fatal(err)
 				}

@@ -131,7 +131,7 @@ func TestJ6AnErasureBeginsAndDiesWhileADayIsSigned(t *testing.T) {
 	t.Parallel()
 	u := newUnfinished(t)
 	before, parts := u.billing(), u.st.evidence.parts
-	u.st.evidence.parts = &partsWithHold{evidenceParts: parts, set: func() {
+	u.st.evidence.parts = &partsBeside{evidenceParts: parts, do: func() {
 		u.die(u.db.inErasure)
 		u.write(Delivered("event", "endpoint", 1), 0)
 	}}
