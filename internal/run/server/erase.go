@@ -28,7 +28,7 @@ func EraseFromJournal(ctx context.Context, j journal.Store, keys *journal.Keys, 
 	var ids []string
 	var cards [][]byte
 	if q.Card != "" {
-		// a record that somebody deleted from searches has events and answers, too
+		// A record that somebody deleted from searches has events and answers, too.
 		if err := journal.Mend(ctx, j); err != nil {
 			return done, err
 		}
@@ -42,7 +42,7 @@ func EraseFromJournal(ctx context.Context, j journal.Store, keys *journal.Keys, 
 	}
 	merchant := q.Merchant
 	if q.Card != "" {
-		merchant = "" // of a card at a merchant only what is about the card
+		merchant = "" // An erasure of a card at a merchant takes only what is about the card.
 	}
 	if done.Events, err = db.EraseEvents(ctx, merchant, ids); err != nil {
 		return done, err
@@ -62,7 +62,7 @@ func EraseFromJournal(ctx context.Context, j journal.Store, keys *journal.Keys, 
 	for _, f := range files {
 		done.Unreached = append(done.Unreached, f.Name)
 	}
-	if journal.IsChanged(err) { // the evidence says what of the seals was changed
+	if journal.IsChanged(err) { // The evidence says what was changed in the seals.
 		err = nil
 	}
 	return done, err

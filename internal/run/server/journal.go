@@ -77,6 +77,22 @@ func openJournalStore(ctx context.Context, at config.StoreURL, keys *journal.Key
 	return journal.OpenFiles(at.Dir, keys)
 }
 
+// readJournalKeys reads the keys of a journal, or makes them. If that fails it returns nil, and notes the consequence,
+// with the reason in the log. Keys that the key helper does not open now are an error.
+func (s *Server) readJournalKeys(file journal.KeyFile, consequence string) (*journal.Keys, error) {
+	keys, err := file.LoadOrCreate()
+	if _, isClosed := errors.AsType[*keyfile.ClosedError](err); isClosed {
+		return nil, fmt.Errorf("journal.keys: %w", err)
+	}
+	if err != nil {
+		s.cfg.Log.Error(consequence, "err", err)
+		s.journalKeysProblem = "journal.keys: its file can be neither read nor made, so that " + consequence +
+			"; the log says why"
+		return nil, nil
+	}
+	return keys, nil
+}
+
 // newJournal returns the journal of a server; nil if it has none. Keys that are lost keep no server from starting. Keys
 // that the key helper does not open now do: without them there would be no journal, and no MAC in the audit trail,
 // until the next start.
@@ -85,17 +101,11 @@ func (s *Server) newJournal(settings *JournalSettings) (*journal.Journal, error)
 		return nil, nil
 	}
 	at := cmp.Or(settings.URL, s.cfg.StoreURL)
-	file := journal.KeyFile{
+	keys, err := s.readJournalKeys(journal.KeyFile{
 		Path: cmp.Or(settings.Keys, filepath.Join(at.Dir, "journal-keys.json")), Dir: at.Dir, Vault: s.cfg.Vault,
-	}
-	keys, err := file.LoadOrCreate()
-	if _, isClosed := errors.AsType[*keyfile.ClosedError](err); isClosed {
-		return nil, fmt.Errorf("journal.keys: %w", err)
-	}
-	if err != nil {
-		s.cfg.Log.Error("there is no journal", "err", err)
-		s.journalKeysProblem = "journal.keys: its file can be neither read nor made, so that there is no journal; the log says why"
-		return nil, nil
+	}, "there is no journal")
+	if keys == nil {
+		return nil, err
 	}
 	j := journal.New(journal.Lazy(func(ctx context.Context) (journal.Store, error) {
 		return openJournalStore(ctx, at, keys)

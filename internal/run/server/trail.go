@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/base/keyfile"
 	"github.com/openthreeds/threeds/internal/base/tasks"
 	"github.com/openthreeds/threeds/internal/edge/console"
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -20,17 +18,10 @@ func (s *Server) loadTrailKeys() (*journal.Keys, error) {
 	case s.journal != nil:
 		return s.journal.Keys, nil
 	case s.cfg.Journal != nil || s.cfg.TrailKeys == "":
-		return nil, nil // what is wrong with the keys of the journal was logged
+		return nil, nil // Where the keys of the journal cannot be read, newJournal has said so.
 	}
-	keys, err := journal.KeyFile{Path: s.cfg.TrailKeys, Dir: s.cfg.StoreURL.Dir, Vault: s.cfg.Vault}.LoadOrCreate()
-	if _, isClosed := errors.AsType[*keyfile.ClosedError](err); isClosed {
-		return nil, fmt.Errorf("journal.keys: %w", err)
-	}
-	if err != nil {
-		s.cfg.Log.Error("the audit trail is not signed", "err", err)
-		s.journalKeysProblem = "journal.keys: its file can be neither read nor made, so that the audit trail is not signed; the log says why"
-	}
-	return keys, nil
+	return s.readJournalKeys(journal.KeyFile{Path: s.cfg.TrailKeys, Dir: s.cfg.StoreURL.Dir, Vault: s.cfg.Vault},
+		"the audit trail is not signed")
 }
 
 // signTrail checks the audit trail each minute, and signs its days that are over, until ctx ends.

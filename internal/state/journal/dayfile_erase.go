@@ -191,7 +191,7 @@ func (e *folderEraser) signErasure(ctx context.Context, name string, digest []by
 		if !ok || !ids[idKey(entry.Record.ID)] {
 			return nil
 		}
-		if !e.known.isErased(l.Chain, l.Seq) { // else an erasure has died behind its tombstone
+		if !e.known.isErased(l.Chain, l.Seq) { // An erasure that died has made the tombstones of the others.
 			places = append(places, chainPlace{l.Chain, l.Seq, entry.Record.ID})
 		}
 		rows = append(rows, []any{

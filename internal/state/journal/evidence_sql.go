@@ -149,10 +149,10 @@ func (db *database) checkNoHold(ctx context.Context, tx *sql.Tx, seal *int64) er
 	})
 }
 
-// unlessHeld calls do in a transaction, and commits it if no legal hold was set behind a seal. Nobody sets one between
-// the two. Else it returns errNewHold.
+// unlessHeld calls do in a transaction, and commits it if no legal hold was set behind a seal. No other process can set
+// one between the two. Else it returns errNewHold. Its last statement has to see a hold that was set meanwhile.
 func (db *database) unlessHeld(ctx context.Context, seal int64, do func(*sql.Tx) error) error {
-	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted}) // a hold of meanwhile is seen
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (db *database) unlessHeld(ctx context.Context, seal int64, do func(*sql.Tx)
 		if of, err = seals.BeginTx(ctx, nil); err != nil {
 			return err
 		}
-		defer of.Rollback() // it writes nothing
+		defer of.Rollback() // The transaction only reads.
 	}
 	if err := seals.lockSeals(ctx, of); err != nil {
 		return err

@@ -80,7 +80,7 @@ func TestK5ACountWaitsForWhoMakesTheRowOfAnHour(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer check.Rollback() // nothing after the one below
+	defer check.Rollback() // This does nothing after the rollback below.
 	if err := db.keepWritersOut(t.Context(), check); err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ type statement struct {
 	// of an erasure, by chain
 	erased   map[string][]erasedSpan
 	count    int64            // of an erasure: how many entries
-	mark     string           // of an erasure in files: the mark that it has left, see eraseMark
+	mark     string           // An erasure in files says which eraseMark it has left.
 	spent    []spentLeaf      // An erasure says which keys of authentications all nodes forget.
 	since    string           // of an expiry: the first day that is kept
 	first    int64            // of an expiry: the first seal that is kept

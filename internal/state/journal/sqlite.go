@@ -301,7 +301,7 @@ func (s *fileStore) Erase(ctx context.Context, q Query) (authentications, record
 	if q.erasesNothing() {
 		return 0, 0, errNothingToErase
 	}
-	if _, _, err := s.evidence.readHolds(ctx); err != nil { // by seals that were changed nothing is finished
+	if _, _, err := s.evidence.readHolds(ctx); err != nil { // If seals were changed, nothing may be finished.
 		return 0, 0, asUnknown(err)
 	}
 	if err := s.evidence.finishErasures(ctx); err != nil {

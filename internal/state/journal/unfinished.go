@@ -14,9 +14,10 @@ import (
 // In SQLite an erasure writes two files: its tombstones are in that of the seals, and what they are about in that of a
 // month. A process may die between the two. So an erasure first leaves a mark in the file of the month, and takes it
 // back in the transaction that removes the entries. While there is a mark, entries that a tombstone with its name is
-// about may have their text, and the server removes it. Nobody makes a mark without the keys: entries of an older copy,
-// which somebody puts back behind an erasure, have none, and are noticed. Who puts a copy of the mark back as well is
-// noticed by the keys: they are forgotten after the erasure is on the disk.
+// about may have their text, and the server removes it. Only a process with the keys can make a mark. So if somebody
+// puts entries of an older copy back behind an erasure, there is no mark, and the check of the chain reports them. If
+// he puts a copy of the mark back as well, the keys of these entries are already forgotten, because the erasure is on
+// the disk before that. So the server leaves the entries, and the check reports them.
 
 // eraseMarks is the table of marks. Only files have one.
 const eraseMarks = `CREATE TABLE IF NOT EXISTS journal_erasing (name text PRIMARY KEY, day text NOT NULL,
@@ -80,7 +81,7 @@ func (m *eraseMark) takeBack(ctx context.Context, tx *sql.Tx) error {
 // inErasure is inTx for an erasure of a day, whose tombstones are behind a seal. They have to name its mark.
 func (db *database) inErasure(ctx context.Context, day string, seal int64,
 	do func(tx *sql.Tx, mark string) error) error {
-	if db.sealsPart == nil { // tombstones are made in the same transaction
+	if db.sealsPart == nil { // In PostgreSQL one transaction makes the tombstones, too.
 		return db.inTx(ctx, func(tx *sql.Tx) error { return do(tx, "") })
 	}
 	var failed error
@@ -107,7 +108,7 @@ const markTries = 10
 
 // finishErasures finishes the erasures whose marks a file of a month has. A mark without tombstones goes.
 func (db *database) finishErasures(ctx context.Context) error {
-	if db.sealsPart == nil { // its erasures are whole
+	if db.sealsPart == nil { // In PostgreSQL an erasure is one transaction.
 		return nil
 	}
 	marks, err := readRows(ctx, db, func(m *eraseMark) []any { return []any{&m.name, &m.day, &m.seal, &m.mac} },
@@ -118,7 +119,7 @@ func (db *database) finishErasures(ctx context.Context) error {
 	for _, m := range marks {
 		if err := db.inSyncedTx(ctx, func(tx *sql.Tx) error {
 			if err := m.takeBack(ctx, tx); errors.Is(err, errMarkGone) {
-				return nil // its erasure was at work, and is done
+				return nil // Its erasure was at work, and has ended.
 			} else if err != nil || !db.ours.isMAC(m.mac, m.text()) {
 				return err
 			}
@@ -127,7 +128,7 @@ func (db *database) finishErasures(ctx context.Context) error {
 			return err
 		} // The check of the chain says what was changed, and the next call heeds a hold.
 	}
-	if err := db.truncateLog(ctx); !errors.Is(err, errLogInUse) { // the next one empties it
+	if err := db.truncateLog(ctx); !errors.Is(err, errLogInUse) { // A log that is in use is emptied by the next call.
 		return err
 	}
 	return nil
@@ -145,7 +146,7 @@ func (db *database) finishErasure(ctx context.Context, tx *sql.Tx, m *eraseMark)
 	if err != nil {
 		return err
 	}
-	var ids []string // those of entries that have their text
+	var ids []string // ids are those of entries that have their text.
 	for _, chain := range sortedKeys(said.erased) {
 		if dayOfChain(chain) != m.day {
 			continue
@@ -159,7 +160,7 @@ func (db *database) finishErasure(ctx context.Context, tx *sql.Tx, m *eraseMark)
 		}
 	}
 	slices.Sort(ids)
-	var late []chainPlace // entries that came behind the tombstones
+	var late []chainPlace // late has the entries that came behind the tombstones.
 	for some := range slices.Chunk(slices.Compact(ids), importBatch) {
 		begin, end := spanOfDay(at)
 		e := dayErasure{db: db, begin: begin, condition: recordsOfTime + `id IN (` + marks(len(some)) + `)`,

@@ -33,13 +33,11 @@ func TestJ6AnErasureThatDiedBehindItsTombstoneIsFinished(t *testing.T) {
 			u := newUnfinished(t)
 			before := u.billing()
 			u.die(u.db.inErasure)
-			u.write(Delivered("event", "endpoint", 1), 0) // somebody writes more of one of the authentications
+			u.write(Delivered("event", "endpoint", 1), 0) // An entry comes after the process died.
 			if err := finish(u.st, u.at.AddDate(0, 0, 2)); err != nil {
 				t.Fatal(err)
 			}
-			if err := u.st.Sign(t.Context(), u.at.AddDate(0, 0, 2)); err != nil {
-				t.Fatal(err)
-			}
+			u.sign(2)
 			u.check("", before)
 			for n := range 10 {
 				_, err := u.st.Show(t.Context(), u.id(n))
@@ -54,8 +52,8 @@ func TestJ6AnErasureThatDiedBehindItsTombstoneIsFinished(t *testing.T) {
 	}
 }
 
-// TestJ6NobodyHasAnErasureFinishedWithoutTheKeys: who puts entries of an older copy back behind an erasure, and makes a
-// mark as if it had been interrupted, is noticed.
+// TestJ6NobodyHasAnErasureFinishedWithoutTheKeys: somebody puts entries of an older copy back behind an erasure, and makes
+// a mark as if the erasure had been interrupted. The server reports that.
 func TestJ6NobodyHasAnErasureFinishedWithoutTheKeys(t *testing.T) {
 	t.Parallel()
 	u := newUnfinished(t)
@@ -65,9 +63,7 @@ func TestJ6NobodyHasAnErasureFinishedWithoutTheKeys(t *testing.T) {
 			make([]byte, MACLen))
 		return errors.Join(err, u.db.inTx(ctx, func(tx *sql.Tx) error { return do(tx, "mine") }))
 	})
-	if err := u.st.Sign(t.Context(), u.at.AddDate(0, 0, 2)); err != nil {
-		t.Fatal(err)
-	}
+	u.sign(2)
 	u.check("was erased, and has content again", before)
 }
 
@@ -79,9 +75,7 @@ func TestJ6AMarkIsOfOneErasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := u.st.Sign(t.Context(), u.at); err != nil {
-		t.Fatal(err)
-	}
+	u.sign(0)
 	if err := u.db.inTx(t.Context(), func(tx *sql.Tx) error {
 		return mark.takeBack(t.Context(), tx)
 	}); !errors.Is(err, errMarkGone) {
@@ -101,9 +95,7 @@ func TestJ6AMarkIsOfOneErasure(t *testing.T) {
 	}); !errors.Is(err, errMarkGone) {
 		t.Errorf("the mark is always gone: %v", err)
 	}
-	if err := u.st.Sign(t.Context(), u.at); err != nil { // the tries that were undone have left theirs
-		t.Fatal(err)
-	}
+	u.sign(0) // It removes the marks of the tries that were undone.
 	u.isDone()
 }
 
@@ -135,9 +127,7 @@ func TestJ6AnErasureBeginsAndDiesWhileADayIsSigned(t *testing.T) {
 		u.die(u.db.inErasure)
 		u.write(Delivered("event", "endpoint", 1), 0)
 	}}
-	if err := u.st.Sign(t.Context(), u.at.AddDate(0, 0, 2)); err != nil {
-		t.Fatal(err)
-	}
+	u.sign(2)
 	u.check("", before)
 }
 
@@ -151,9 +141,7 @@ func TestJ6ATombstoneOfEarlierEntriesIsFinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.die(u.db.inErasure)
-	if err := u.st.Sign(t.Context(), u.at.AddDate(0, 0, 2)); err != nil {
-		t.Fatal(err)
-	}
+	u.sign(2)
 	page, err := u.st.Search(t.Context(), Query{})
 	if faults := u.st.Faults(); err != nil || len(page.Records) > 0 || len(faults) > 0 || u.billing() != before {
 		t.Errorf("%d are left, %v; %d are billed, want %d; faults %q", len(page.Records), err, u.billing(), before, faults)
@@ -161,7 +149,7 @@ func TestJ6ATombstoneOfEarlierEntriesIsFinished(t *testing.T) {
 }
 
 // TestJ6ACopyOfAMarkHidesNothing: somebody without the keys copies the mark of an erasure while it is at work, and what it
-// erases. Later he puts both back. That is noticed as without the mark, and is not billed for good.
+// erases. Later he puts both back. The server reports that as without the mark, and does not bill it for good.
 func TestJ6ACopyOfAMarkHidesNothing(t *testing.T) {
 	t.Parallel()
 	u := newUnfinished(t)
@@ -180,9 +168,7 @@ func TestJ6ACopyOfAMarkHidesNothing(t *testing.T) {
 	for _, table := range tables {
 		u.exec(`REPLACE INTO main.` + table + ` SELECT * FROM copies.` + table)
 	}
-	if err := u.st.Sign(t.Context(), u.at.AddDate(0, 0, 2)); err != nil {
-		t.Fatal(err)
-	}
+	u.sign(2)
 	u.exec(`DELETE FROM journal_frames`)
 	u.check("was erased, and has its sealed text again", before/2)
 }
@@ -197,9 +183,7 @@ func TestJ6AMarkIsOfItsOwnTombstones(t *testing.T) {
 		_, err := u.db.leaveMark(ctx, day, seal)
 		return errors.Join(err, u.db.inTx(ctx, func(tx *sql.Tx) error { return do(tx, "another") }))
 	})
-	if err := u.st.Sign(t.Context(), u.at.AddDate(0, 0, 2)); err != nil {
-		t.Fatal(err)
-	}
+	u.sign(2)
 	u.check("was erased, and has content again", before)
 	page, err := u.st.Search(t.Context(), Query{Merchant: "shop 0"})
 	if err != nil || len(page.Records) != 5 {
@@ -224,9 +208,7 @@ func TestJ6OtherKeysLeaveMarks(t *testing.T) {
 	if err := other.Sign(t.Context(), u.at); err != nil || !errors.Is(failed, ErrHoldsUnknown) || u.marks() != 1 {
 		t.Errorf("%v, %v; %d marks are left", err, failed, u.marks())
 	}
-	if err := u.st.Sign(t.Context(), u.at.AddDate(0, 0, 2)); err != nil {
-		t.Fatal(err)
-	}
+	u.sign(2)
 	u.check("", before)
 }
 
@@ -236,10 +218,9 @@ const killsEnv = "THREEDS_TEST_KILLS"
 // TestJ6AnErasureThatIsKilledIsFinished: a process is killed while it erases, again and again and at any moment. The next
 // duty of the server brings the journal right each time.
 func TestJ6AnErasureThatIsKilledIsFinished(t *testing.T) {
-	const shops, days = 24, 2
-	at := time.Date(2026, 3, 30, 12, 0, 0, 0, time.UTC)
+	const shops, perShop, days = 24, 8, 2
 	if dir := os.Getenv(killsEnv); dir != "" {
-		st, _ := openKilled(t, dir)
+		st := openUnfinished(t, dir, shops, days).st
 		for n := range shops {
 			q := Query{Merchant: fmt.Sprint("shop ", n)}
 			if page, err := st.Search(t.Context(), q); err == nil && len(page.Records) == 0 {
@@ -251,7 +232,7 @@ func TestJ6AnErasureThatIsKilledIsFinished(t *testing.T) {
 			}
 		}
 		fmt.Println("done")
-		select {} // until it is killed
+		select {} // The test kills the process.
 	}
 	t.Parallel()
 	self, err := os.Executable()
@@ -259,20 +240,13 @@ func TestJ6AnErasureThatIsKilledIsFinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	st, keys := openKilled(t, dir)
-	for n := range shops * 8 {
-		made := at.AddDate(0, 0, n/shops%days)
-		for _, kind := range []Kind{Answered, Delivered("event", "endpoint", 1)} {
-			if _, err := st.Write(t.Context(), []Entry{{Kind: kind, Record: Record{
-				ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Created: made, Updated: made, API: "emv",
-				Merchant: fmt.Sprint("shop ", n%shops), Status: "completed", TransStatus: "Y",
-			}}}); err != nil {
-				t.Fatal(err)
-			}
-		}
+	u := openUnfinished(t, dir, shops, days)
+	for n := range shops * perShop {
+		u.write(Answered, n)
+		u.write(Delivered("event", "endpoint", 1), n)
 	}
-	before := billed(t, st, at)
-	marks, kills := 0, 0
+	u.erased = 2 * shops * perShop
+	before, marks, kills := u.billing(), 0, 0
 	for isDone := false; !isDone; kills++ {
 		cmd := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$")
 		cmd.Env = append(os.Environ(), killsEnv+"="+dir)
@@ -289,54 +263,51 @@ func TestJ6AnErasureThatIsKilledIsFinished(t *testing.T) {
 			}
 			isDone = lines.Text() == "done"
 		}
-		for range rand.IntN(4000) { // any moment
+		for range rand.IntN(4000) { // The process is killed at any moment.
 			_, _ = os.Stat(dir)
 		}
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-		db, err := st.month(t.Context(), "2026-03", false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		some := 0
-		if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM journal_erasing`).Scan(&some); err != nil {
-			t.Fatal(err)
-		}
-		marks += some
-		if err := st.Sign(t.Context(), at.Add(24*time.Hour)); err != nil {
-			t.Fatal(err)
-		}
-		if got := billed(t, st, at); got != before {
+		_ = cmd.Wait() // The error says that the process was killed.
+		marks += u.marks()
+		u.sign(1)
+		if got := u.billing(); got != before {
 			t.Fatalf("%d are billed, want %d", got, before)
 		}
 	}
 	t.Logf("it was killed %d times, and left %d marks", kills, marks)
-	if err := st.Sign(t.Context(), at.AddDate(0, 0, 4)); err != nil {
-		t.Fatal(err)
-	}
-	if faults := st.Faults(); len(faults) > 0 {
-		t.Error(faults)
-	}
-	var file bytes.Buffer
-	if _, err := WriteJSONLines(t.Context(), &file, st, keys, Query{At: at.AddDate(0, 0, 4)}); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := Verify(bytes.NewReader(file.Bytes()), keys.PublicKey()); err != nil || got.Erased != shops*8*2 {
-		t.Errorf("an export has %d entries that were erased: %v", got.Erased, err)
-	}
-	if got := billed(t, st, at); got != before {
-		t.Errorf("%d are billed, want %d", got, before)
-	}
-	if n := CountForgotten(keys); n != shops*8 {
-		t.Errorf("%d keys were forgotten, want %d", n, shops*8)
+	u.sign(2)
+	u.check("", before)
+	if n := CountForgotten(u.keys); n != shops*perShop {
+		t.Errorf("%d keys were forgotten, want %d", n, shops*perShop)
 	}
 }
 
-// openKilled opens the journal of a folder, and its file of keys.
-func openKilled(t *testing.T, dir string) (*fileStore, *Keys) {
+// unfinished is a journal of some merchants, whose authentications are of some days.
+type unfinished struct {
+	*testing.T
+	st          *fileStore
+	keys        *Keys
+	db          *database
+	at          time.Time // at is in the first day.
+	shops, days int
+	erased      int // erased is how many entries are erased in the end.
+}
+
+// newUnfinished returns a journal with ten authentications of two merchants.
+func newUnfinished(t *testing.T) *unfinished {
 	t.Helper()
-	file := KeyFile{Path: filepath.Join(dir, "journal-keys.json")}
-	keys, err := file.LoadOrCreate()
+	u := openUnfinished(t, t.TempDir(), 2, 1)
+	for n := range 10 {
+		u.write(Answered, n)
+	}
+	u.erased = 6
+	return u
+}
+
+// openUnfinished opens the journal of a folder, and its file of keys.
+func openUnfinished(t *testing.T, dir string, shops, days int) *unfinished {
+	t.Helper()
+	keys, err := (KeyFile{Path: filepath.Join(dir, "journal-keys.json")}).LoadOrCreate()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,31 +316,12 @@ func openKilled(t *testing.T, dir string) (*fileStore, *Keys) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = st.Close() })
-	return st.(*fileStore), keys
-}
-
-// unfinished is a journal of ten authentications of two merchants, of which those of one are erased.
-type unfinished struct {
-	*testing.T
-	st   *fileStore
-	keys *Keys
-	db   *database
-	at   time.Time
-}
-
-func newUnfinished(t *testing.T) *unfinished {
-	t.Helper()
-	st, keys := openTestFiles(t)
-	u := &unfinished{T: t, st: st.(*fileStore), keys: keys, at: time.Date(2026, 3, 30, 12, 0, 0, 0, time.UTC)}
-	for n := range 10 {
-		u.write(Answered, n)
-	}
-	db, err := u.st.month(t.Context(), "2026-03", false)
+	db, err := st.(*fileStore).month(t.Context(), "2026-03", true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.db = db
-	return u
+	return &unfinished{T: t, st: st.(*fileStore), keys: keys, db: db, shops: shops, days: days,
+		at: time.Date(2026, 3, 30, 12, 0, 0, 0, time.UTC)}
 }
 
 func (u *unfinished) id(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
@@ -377,10 +329,19 @@ func (u *unfinished) id(n int) string { return fmt.Sprintf("00000000-0000-4000-8
 // write writes an entry of an authentication.
 func (u *unfinished) write(kind Kind, n int) {
 	u.Helper()
+	made := u.at.AddDate(0, 0, n/u.shops%u.days)
 	if _, err := u.st.Write(u.Context(), []Entry{{Kind: kind, Record: Record{
-		ID: u.id(n), Created: u.at, Updated: u.at, API: "emv", Merchant: fmt.Sprint("shop ", n%2), Status: "completed",
-		TransStatus: "Y",
+		ID: u.id(n), Created: made, Updated: made, API: "emv", Merchant: fmt.Sprint("shop ", n%u.shops),
+		Status: "completed", TransStatus: "Y",
 	}}}); err != nil {
+		u.Fatal(err)
+	}
+}
+
+// sign does the duty of a server that signs days, some days after the first one.
+func (u *unfinished) sign(days int) {
+	u.Helper()
+	if err := u.st.Sign(u.Context(), u.at.AddDate(0, 0, days)); err != nil {
 		u.Fatal(err)
 	}
 }
@@ -412,8 +373,8 @@ func (u *unfinished) check(fault string, billed int64) {
 		if _, err := WriteJSONLines(u.Context(), &file, u.st, u.keys, Query{At: u.at.AddDate(0, 0, 2)}); err != nil {
 			u.Fatal(err)
 		}
-		if got, err := Verify(bytes.NewReader(file.Bytes()), u.keys.PublicKey()); err != nil || got.Erased != 6 {
-			u.Errorf("an export has %d entries that were erased, want 6: %v", got.Erased, err)
+		if got, err := Verify(bytes.NewReader(file.Bytes()), u.keys.PublicKey()); err != nil || got.Erased != u.erased {
+			u.Errorf("an export has %d entries that were erased, want %d: %v", got.Erased, u.erased, err)
 		}
 	}
 	if got := u.billing(); got != billed {
